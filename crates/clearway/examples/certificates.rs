@@ -1,5 +1,5 @@
-//! A server with a certificate for each of two names, which authenticates clients by their
-//! certificates and renews one of its own while it runs.
+//! A server with one certificate for each of two names. It authenticates clients by their
+//! certificates, and renews one of its own certificates while it runs.
 //!
 //!     cargo run --example certificates
 
@@ -16,8 +16,8 @@ const PROTOCOL: &str = "example-certificates";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // An authority for this run, which both endpoints trust. Real programs read PEM files, and pass
-    // their content to `Identity::from_pem`.
+    // A certificate authority for this run, which both endpoints trust. Real programs read PEM
+    // files, and pass their content to `Identity::from_pem`.
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;

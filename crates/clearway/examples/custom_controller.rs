@@ -1,6 +1,6 @@
-//! A custom congestion controller: its window grows by half of the bytes acknowledged as long as no
-//! packet is lost or marked, and otherwise shrinks by a quarter, once per round trip. It is unfair
-//! to other traffic: an example, not a recommendation.
+//! A custom congestion controller: its window grows by half of the acknowledged bytes while no
+//! packet is lost or ECN-marked. Otherwise it shrinks by a quarter, once per round trip. It is
+//! unfair to other traffic: an example, not a recommendation.
 //!
 //!     cargo run --example custom_controller
 
@@ -37,8 +37,8 @@ struct State {
     window: u64,
     minimum: u64,
     maximum: u64,
-    /// Losses and marks of packets sent before this time belong to a congestion event for which the
-    /// window was already reduced.
+    /// Losses and ECN marks of packets sent before this one belong to a congestion event for which
+    /// the window was already reduced.
     recovery_until: Option<SendIndex>,
     suppressors: Suppressors,
     events: u64,
@@ -69,7 +69,8 @@ impl Controller for State {
             .filter(|packet| self.recovery_until.is_none_or(|until| packet.index >= until))
             .map(|packet| packet.bytes)
             .sum();
-        // A sender that does not use its window has not proved that a larger one would be safe.
+        // A sender that does not use its whole window has not shown that a larger one would be
+        // safe.
         if event.was_limited {
             self.window = (self.window + acknowledged / 2).min(self.maximum);
         }
@@ -91,8 +92,8 @@ impl Controller for State {
         self.window
     }
 
-    /// A quarter more than the window per round trip, so that the window limits sending, not the
-    /// pacer.
+    /// The pacing rate is a quarter more than the window per round trip, so that the window limits
+    /// sending, not the pacer.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         Some(Rate::from_transfer(self.window, rtt?.smoothed)?.scaled(5, 4))
     }
@@ -153,7 +154,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
 }
 
-/// A test that each custom controller should have.
+/// The test that every custom controller should have.
 #[cfg(test)]
 #[test]
 fn it_keeps_the_contract_of_controllers() {

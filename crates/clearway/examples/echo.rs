@@ -14,7 +14,7 @@ const SIZE: usize = 4 << 20;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A certificate for this run. A real server reads one, and its key, from files.
+    // A certificate for this run. A real server reads its certificate and key from files.
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();

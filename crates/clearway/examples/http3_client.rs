@@ -12,7 +12,7 @@ use http::{HeaderMap, Request, Response};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A server to talk to, with a certificate for this run.
+    // A server for this example, with a certificate for this run.
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();

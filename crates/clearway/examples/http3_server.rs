@@ -28,7 +28,7 @@ async fn answer(request: Request<RecvBody>) -> Response<Body> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A certificate for this run. A real server reads one, and its key, from files.
+    // A certificate for this run. A real server reads its certificate and key from files.
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("client: {method} {path}: {}: {:?}", response.status(), text);
     }
 
-    // Refuses new requests, waits for those in progress, and closes the connections.
+    // Rejects new requests, waits for requests in progress, and closes the connections.
     server.shutdown().await;
     serving.await?;
     println!("server: every client was served");

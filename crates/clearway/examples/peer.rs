@@ -1,4 +1,4 @@
-//! An HTTP/3 server and client for tests with other programs; `cargo xtask peers-debian` runs them.
+//! An HTTP/3 server and client for interoperability tests; `cargo xtask peers-debian` runs them.
 //!
 //!     peer server ADDRESS CHAIN KEY FOLDER [retry] [v2] [key-update]
 //!     peer client ADDRESS CA exchange METHOD PATH BYTES
@@ -7,7 +7,7 @@
 //!     peer client ADDRESS CA resume PATH
 //!     peer client ADDRESS CA migrate PATH
 //!
-//! Byte `i` of all content is `i % 251`, so that each receiver can verify it.
+//! Byte `i` of any content is `i % 251`, so that the receiver can verify it.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -159,7 +159,7 @@ async fn answer(
     Ok(responder.respond(response).await?)
 }
 
-/// The server that a client talks to.
+/// The server that a client connects to.
 struct Peer {
     endpoint: Endpoint,
     config: ClientConfig,
@@ -235,7 +235,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Connects twice, and prints whether early data was accepted and the second request's status.
+    /// Connects twice, and prints whether early data was accepted, and the status of the second
+    /// response.
     async fn resume(&self, path: &str) -> Result<(), Failure> {
         for number in 1..=2 {
             let client = self.connect().await?;

@@ -1,4 +1,4 @@
-//! A server that writes a qlog file for one in two connections. `clearway view` shows such files.
+//! A server that writes a qlog file for every second connection. `clearway view` shows such files.
 //!
 //!     cargo run --example qlog
 
@@ -18,13 +18,13 @@ const ONE_IN: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A certificate for this run. A real server reads one, and its key, from files.
+    // A certificate for this run. A real server reads its certificate and key from files.
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone())?;
 
-    // At most 100 MB of files; the oldest ones are removed first.
+    // The files take at most 100 MB; the oldest ones are removed first.
     let folder = std::env::temp_dir().join(format!("clearway-qlog-{}", std::process::id()));
     let logs = QlogDirectory::new(&folder, TraceOptions::default())?
         .with_maximum_bytes(100_000_000)

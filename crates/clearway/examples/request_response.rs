@@ -1,5 +1,5 @@
-//! Concurrent questions and answers as in DNS over QUIC (RFC 9250 §4.2): each pair on its own
-//! stream, each message prefixed with its length in two bytes.
+//! Concurrent queries and responses, as in DNS over QUIC (RFC 9250 §4.2). Each pair has its own
+//! stream, and each message is prefixed with its length in two bytes.
 //!
 //!     cargo run --example request_response
 
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// Sends one question and waits for its answer.
+/// Sends one query and waits for its response.
 async fn ask(connection: &Connection, question: &str) -> Result<String, Failure> {
     let (mut send, mut recv) = connection.open_bi().await?;
     write_message(&mut send, question.as_bytes()).await?;
@@ -75,7 +75,7 @@ async fn ask(connection: &Connection, question: &str) -> Result<String, Failure>
     Ok(String::from_utf8(read_message(&mut recv).await?)?)
 }
 
-/// Answers the questions of one client.
+/// Responds to the queries of one client.
 async fn serve(connection: Connection) {
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         tokio::spawn(async move {

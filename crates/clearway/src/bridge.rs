@@ -31,9 +31,10 @@ use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 
-/// What one kind of application (raw streams or HTTP/3) adds to the shared state of a connection.
+/// The part of a connection's shared state that is specific to one kind of application (raw streams
+/// or HTTP/3).
 pub(crate) trait AppState: Default + Sized {
-    /// Identifies a stream or an exchange that tasks change and the shard then processes.
+    /// Key of a stream or exchange, which tasks change and the shard then processes.
     type Key: Copy;
     /// The reason why the connection has ended.
     type Error: Clone;
@@ -44,8 +45,8 @@ pub(crate) trait AppState: Default + Sized {
     /// exist.
     fn is_changed(&mut self, key: Self::Key) -> Option<&mut bool>;
 
-    /// Wakes all tasks that wait for a stream or exchange and fails them with `error`, since the
-    /// connection has ended.
+    /// Wakes all tasks that wait for a stream or exchange, and fails their operations with `error`,
+    /// since the connection has ended.
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
 
     /// Frees the memory of finished streams or exchanges, since the connection is idle.
@@ -57,10 +58,10 @@ pub(crate) struct Shared<F: AppState> {
     state: Mutex<State<F>>,
     /// Set when the shard has created the connection.
     waker: OnceLock<ConnectionWaker>,
-    /// Created when a task first waits for one of them.
+    /// The signals, created when a task first waits for one.
     signals: OnceLock<Box<[Notify; Signal::COUNT]>>,
-    /// The runtime of the first task that was started on the shard's thread. Kept so that the end
-    /// of that runtime is noticed as long as the connection exists.
+    /// The runtime of the first task that was started on the shard's thread. Kept so that the
+    /// shutdown of that runtime is detected while the connection exists.
     runtime: OnceLock<Runtime>,
     /// Number of times the lock was taken.
     #[cfg(test)]
@@ -76,20 +77,21 @@ pub(crate) struct State<F: AppState> {
     pub(crate) established: Option<Arc<Established>>,
     /// The outcome of early data; `None` until the shard has created the connection.
     pub(crate) early_data: Option<EarlyData>,
-    /// The connection's properties as far as they are known before the handshake is complete, while
-    /// early data can be exchanged.
+    /// The connection properties that are known before the handshake is complete, while early data
+    /// can be exchanged.
     early: Option<Arc<Established>>,
     /// Why the connection could not be established or has ended.
     pub(crate) error: Option<F::Error>,
     /// Set when the shard has discarded the connection.
     pub(crate) is_gone: bool,
-    /// Set while the shard is about to process the connection anyway, so tasks need not wake it.
+    /// Set while the shard is about to process the connection anyway, so that tasks need not wake
+    /// it.
     pub(crate) is_attended: bool,
     pub(crate) remote_address: Option<SocketAddr>,
     /// The newest statistics from the shard. Always `Some` once the connection is established.
     pub(crate) statistics: Option<Box<Statistics>>,
-    /// The application error code and reason with which a task has closed the connection, until the
-    /// shard carries it out.
+    /// The application error code and reason of a close that a task has requested and the shard has
+    /// not carried out yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
     /// Path events and migrations, as tasks see them.
     paths: PathState,
@@ -115,8 +117,8 @@ pub(crate) struct Established {
 }
 
 impl<F: AppState> Shared<F> {
-    /// Creates the state of a connection whose handshake is not complete, to `remote_address` if
-    /// that is known.
+    /// Creates the state of a connection whose handshake is not complete; `remote_address` is the
+    /// peer's address, if known.
     pub(crate) fn new(remote_address: Option<SocketAddr>) -> Arc<Self> {
         let state = State { remote_address, ..State::default() };
         Arc::new(Self {
@@ -132,7 +134,7 @@ impl<F: AppState> Shared<F> {
     }
 
     /// Takes the lock. Only for the shard, which carries out the effects itself, and for changes
-    /// that have no effects.
+    /// without effects.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<F>> {
         #[cfg(test)]
         self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
@@ -198,9 +200,9 @@ impl<F: AppState> Shared<F> {
         }
     }
 
-    /// Wakes the shard to process the changes made by tasks. Does nothing before the shard has
-    /// created the connection, since it processes them then anyway. Must not be called with the
-    /// lock held.
+    /// Wakes the shard to process the changes made by tasks. Does nothing until the shard has
+    /// created the connection, since the shard then processes all changes anyway. Must not be
+    /// called with the lock held.
     fn wake_shard(&self) {
         #[cfg(test)]
         self.shard_wakes.fetch_add(1, core::sync::atomic::Ordering::SeqCst);
@@ -209,8 +211,8 @@ impl<F: AppState> Shared<F> {
         }
     }
 
-    /// Wakes the tasks that wait for `signal`. The state that they check must have been changed
-    /// before, with the lock held. A task that is not waiting yet will see the change, since it
+    /// Wakes the tasks that wait for `signal`. The caller must have changed the state that these
+    /// tasks check, with the lock held. A task that is not waiting yet sees the change, since it
     /// creates the signals before it takes the lock.
     fn notify_waiters(&self, signal: Signal) {
         if let Some(signals) = self.signals.get() {
@@ -249,8 +251,8 @@ impl<F: AppState> Shared<F> {
         }
     }
 
-    /// Waits until the handshake is complete. Once established, a connection counts as established
-    /// for its tasks even after it has ended, so that data received before can be read.
+    /// Waits until the handshake is complete. An established connection counts as established for
+    /// its tasks even after it has ended, so that data received earlier can be read.
     pub(crate) fn poll_established(
         &self,
         context: &Context<'_>,
@@ -266,16 +268,16 @@ impl<F: AppState> Shared<F> {
     }
 
     /// Waits until it is known whether early data can be exchanged before the handshake is
-    /// complete: a client's session permits it, or a server has accepted it. `None` if it cannot,
-    /// or if the handshake is already complete. As with [`Self::poll_established`], a later end of
-    /// the connection does not matter.
+    /// complete: a client's session permits it, or a server has accepted it. Returns `None` if
+    /// early data cannot be exchanged, or if the handshake is already complete. As with
+    /// [`Self::poll_established`], the result is the same after the connection has ended.
     pub(crate) fn poll_early(
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
         self.act(|state, effects| {
-            // Also if the handshake is complete by now: the result must not depend on when the task
-            // polls.
+            // This applies even if the handshake is complete by now: the result must not depend on
+            // when the task polls.
             if let Some(early) = &state.early {
                 return Poll::Ready(Ok(Some(state.established.as_ref().unwrap_or(early).clone())));
             }
@@ -323,7 +325,7 @@ impl<F: AppState> Shared<F> {
         self.act(|state, effects| state.fail(error, effects));
     }
 
-    /// Records that the shard has discarded the connection or could not create it. `error` becomes
+    /// Records that the shard has discarded the connection or could not create it, with `error` as
     /// the reason unless one is already set.
     pub(crate) fn on_gone(&self, error: F::Error) {
         self.act(|state, effects| {
@@ -346,7 +348,7 @@ impl<F: AppState> State<F> {
     }
 
     /// Records the outcome of early data after the shard has processed the connection. Returns
-    /// whether the connection has become usable before the handshake is complete.
+    /// whether the connection has just become usable for early data.
     pub(crate) fn note_early_data(
         &mut self,
         connection: &Connection,
@@ -409,7 +411,7 @@ impl<F: AppState> State<F> {
         if self.error.is_some() {
             return;
         }
-        // The shard can no longer process any of them.
+        // The shard can no longer process these changes.
         while let Some(key) = self.changed.pop() {
             self.unmark(key);
         }

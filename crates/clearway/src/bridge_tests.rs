@@ -26,7 +26,7 @@ impl AppState for Bare {
     fn compact(&mut self) {}
 }
 
-/// Counts how often it is woken.
+/// Waker that counts how often it is woken.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicUsize);
 
@@ -93,7 +93,7 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
     }
 }
 
-/// The events and their order do not matter to a task that polls only after the end.
+/// A task that polls only after the end gets the same result whatever happened before.
 #[test]
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {

@@ -30,8 +30,7 @@ use crate::store::GuardedStore;
 /// Configuration of a client.
 ///
 /// All clones share their TLS sessions and tokens, no matter when they were cloned, so reuse one
-/// configuration. A method that changes TLS settings, or where sessions are stored, starts with an
-/// empty cache.
+/// configuration. Methods that change TLS settings or the session store begin with an empty cache.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -69,7 +68,7 @@ impl ClientConfig {
     /// Trusts the platform's root certificates.
     ///
     /// # Errors
-    /// If no root certificates of the platform are found.
+    /// If the platform has no root certificates.
     #[cfg(feature = "native-roots")]
     pub fn with_native_roots() -> Result<Self, ConfigError> {
         let found = rustls_native_certs::load_native_certs();
@@ -89,7 +88,7 @@ impl ClientConfig {
         Self::new(Trust::Anyone)
     }
 
-    /// Uses `sessions` for TLS. The methods of this type that concern TLS then have no effect.
+    /// Uses `sessions` for TLS. Methods of this type that configure TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ClientSessions>) -> Self {
         Self::new(Trust::Sessions(sessions))
     }
@@ -136,16 +135,16 @@ impl ClientConfig {
 
     /// Sets the key exchange groups to offer, in order of preference.
     ///
-    /// The default is X25519MLKEM768 (with the cargo feature `aws-lc-rs`; ring does not have it),
-    /// X25519, secp256r1 and secp384r1. If the server supports X25519MLKEM768 too, traffic that is
-    /// recorded today cannot be decrypted by a future quantum computer.
+    /// The default is X25519MLKEM768 (only with the cargo feature `aws-lc-rs`; ring does not
+    /// support it), X25519, secp256r1 and secp384r1. If the server supports X25519MLKEM768 too,
+    /// traffic that is recorded today cannot be decrypted by a future quantum computer.
     ///
     /// The ClientHello carries a key share for the first group and, if that is X25519MLKEM768 and
     /// X25519 is also offered, for X25519. A server that supports neither requests another one
     /// (HelloRetryRequest), which costs a round trip.
     ///
-    /// The key share of X25519MLKEM768 has 1,184 bytes: the ClientHello takes two datagrams, and
-    /// loss of either costs time.
+    /// The client's X25519MLKEM768 key share contains a 1,184-byte ML-KEM key. The ClientHello
+    /// therefore takes two datagrams, and losing either one delays the handshake.
     pub fn key_exchange_groups(
         mut self,
         groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
@@ -157,9 +156,9 @@ impl ClientConfig {
 
     /// Sets the certificate to present to servers that request one.
     ///
-    /// The client's handshake completes before the server has verified the certificate. A rejection
-    /// ends the connection later, with CRYPTO_ERROR and the TLS alert (RFC 8446 §6.2) in
-    /// [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
+    /// The client's handshake completes before the server has verified the certificate. If the
+    /// server rejects it, the connection ends later, with CRYPTO_ERROR and the TLS alert (RFC 8446
+    /// §6.2) in [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
     pub fn client_certificate(mut self, certificate: Identity) -> Self {
         self.certificate = Some(certificate);
         self.sessions = Arc::default();
@@ -190,7 +189,7 @@ impl ClientConfig {
 
     /// Sends a fake encrypted ClientHello with random content (GREASE, RFC 9849 §6.2).
     ///
-    /// Nothing is hidden, but a path that passes such a ClientHello also passes real encrypted
+    /// This hides nothing, but a path that forwards such a ClientHello also forwards real encrypted
     /// ones. Off by default, since it makes the ClientHello about 300 bytes longer.
     #[cfg(feature = "aws-lc-rs")]
     pub fn grease_encrypted_client_hello(mut self) -> Self {
@@ -320,11 +319,11 @@ pub struct ServerConfig {
     pub(crate) hot_restart: Option<HotRestart>,
     #[cfg(feature = "quic-lb")]
     pub(crate) quic_lb: Option<QuicLb>,
-    /// `None` to use the budget of the process.
+    /// `None` to use the process-wide budget.
     pub(crate) memory_budget: Option<MemoryBudget>,
 }
 
-/// The credentials that a server presents.
+/// The source of the server's certificate.
 #[derive(Debug)]
 enum Presented {
     Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
@@ -364,7 +363,7 @@ impl ServerConfig {
         Self::presenting(Presented::Resolver(resolver))
     }
 
-    /// Uses `sessions` for TLS. The methods of this type that concern TLS then have no effect, and
+    /// Uses `sessions` for TLS. Methods of this type that configure TLS then have no effect, and
     /// [`ticket_keys`](Self::ticket_keys) affects only address validation tokens.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
         Self::presenting(Presented::Sessions(sessions))
@@ -408,8 +407,8 @@ impl ServerConfig {
 
     /// Sets the key exchange groups to accept.
     ///
-    /// The default is X25519MLKEM768, X25519, secp256r1 and secp384r1. The one that the client
-    /// prefers is used.
+    /// The default is X25519MLKEM768, X25519, secp256r1 and secp384r1. The server uses the group
+    /// that the client prefers.
     pub fn key_exchange_groups(
         mut self,
         groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
@@ -429,8 +428,8 @@ impl ServerConfig {
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause.
     ///
     /// A resumed connection has the identity of the original session. A session is resumed only if
-    /// it began under the same requirement and the same roots, its chain is still valid, and it is
-    /// not older than [`max_session_age`](Self::max_session_age); otherwise the client
+    /// it was established under the same requirement and the same roots, its chain is still valid,
+    /// and it is not older than [`max_session_age`](Self::max_session_age); otherwise the client
     /// authenticates again, in a full handshake without early data. With
     /// [`Required`](ClientCertificates::Required) every connection has an identity, even before the
     /// first byte of early data.
@@ -452,12 +451,12 @@ impl ServerConfig {
         self
     }
 
-    /// Sets how long after a full handshake the sessions that descend from it can be resumed. The
+    /// Sets how long after a full handshake the sessions derived from it can be resumed. The
     /// default is 24 hours, the maximum seven days.
     ///
     /// Each resumption gives the client a new ticket, so this also limits how long a client can
-    /// continue without proving again that it has the key of its certificate. An older session
-    /// leads to a full handshake.
+    /// reconnect without proving again that it has its certificate's key. An older session requires
+    /// a full handshake.
     pub fn max_session_age(mut self, age: Duration) -> Self {
         self.max_session_age = Some(age);
         self
@@ -472,38 +471,41 @@ impl ServerConfig {
     /// Sets the number of incomplete handshakes above which the server sends Retry (RFC 9000
     /// §8.1.2). The default is 1,000; with 0, every client must validate its address.
     ///
-    /// The server keeps sending Retry until half that number remain. A Retry costs the client a
-    /// round trip; a client with a token does not need one. With several [`shards`](Self::shards),
-    /// each counts its own clients, and gets an equal share of the number, rounded up.
+    /// The server keeps sending Retry until half that number of handshakes remain. A Retry costs
+    /// the client a round trip; a client with a token does not need one. With several
+    /// [`shards`](Self::shards), each shard counts its own clients, and gets an equal share of the
+    /// limit, rounded up.
     ///
     /// Anyone can begin handshakes from spoofed addresses. Each handshake costs a signature, and up
     /// to 64 KiB of memory until it times out; a Retry packet costs neither. So clients with an
-    /// unvalidated address take at most 64 KiB times this number, plus 2 MiB per shard for
-    /// datagrams that wait for a handshake or a Retry packet: 68 MB by default. Clients with a
-    /// validated address are limited by [`max_connections`](Self::max_connections), and at most 4
-    /// MiB of their datagrams wait.
+    /// unvalidated address use at most 64 KiB times this number, plus 2 MiB per shard for datagrams
+    /// that wait for a handshake or a Retry packet: 68 MB by default. Clients with a validated
+    /// address are limited by [`max_connections`](Self::max_connections), and at most 4 MiB of
+    /// their datagrams are queued.
     ///
-    /// Established connections are served first, however many clients connect: per turn of its
+    /// Established connections are served first, however many clients connect: in each turn of its
     /// loop, a shard begins one handshake and sends one Retry packet. A turn receives a few
     /// datagrams and sends the responses. If datagrams arrive faster than the shard can receive
-    /// them, handshakes get a quarter of its time, and other first datagrams are dropped and
-    /// counted in [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped).
+    /// them, handshakes get a quarter of the shard's time, and the first datagrams of other clients
+    /// are dropped and counted in
+    /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped).
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
         self
     }
 
-    /// Sets the addresses of load balancers that prepend a preface to each datagram, as `clearway
-    /// balance` does. At most [`MAX_BALANCERS`](crate::MAX_BALANCERS) are allowed.
+    /// Sets the addresses of load balancers that prepend a preface with the client's address to
+    /// each datagram, as `clearway balance` does. At most [`MAX_BALANCERS`](crate::MAX_BALANCERS)
+    /// are allowed.
     ///
     /// Datagrams from all other addresses are then dropped and counted in
-    /// [`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped). By default
-    /// datagrams are accepted from any address, and there are no prefaces.
+    /// [`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped). By default,
+    /// datagrams are accepted from any address, and have no preface.
     ///
     /// The preface contains the client's address, which is treated as the source address of the
     /// datagram: connections report it, Retry validates it, and it changes when a client migrates.
-    /// A datagram without a preface comes from the balancer itself, such as a health check; its
-    /// sender must not clear the QUIC bit (RFC 9287), which the server does not allow it to do.
+    /// A datagram without a preface, such as a health check, comes from the balancer itself. It
+    /// must not clear the QUIC bit (RFC 9287), which the server does not permit.
     ///
     /// A host that can send from a balancer's address can claim any client address, so put the
     /// server on a network that only the balancers can reach. Clients cannot reach [preferred
@@ -516,7 +518,7 @@ impl ServerConfig {
     /// Sets whether early data (0-RTT) is accepted from clients that resume a session (RFC 9001
     /// §4.6). Off by default.
     ///
-    /// An on-path attacker may have replayed it: see
+    /// An on-path attacker may have replayed early data: see
     /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt), and for HTTP/3
     /// [`Early`](crate::http3::Early).
     pub fn early_data(mut self, accepts: bool) -> Self {
@@ -525,13 +527,14 @@ impl ServerConfig {
     }
 
     /// Binds application settings to session tickets: early data is accepted only if the current
-    /// settings permit everything that those at the time of issue permitted (RFC 9001 §4.6.3).
+    /// settings permit everything that the settings permitted when the ticket was issued (RFC 9001
+    /// §4.6.3).
     ///
-    /// Required by application protocols whose clients remember settings. HTTP/3 servers set this
+    /// Application protocols whose clients remember settings require this. HTTP/3 servers set this
     /// themselves; a program that runs HTTP/3 on its own endpoint passes
     /// [`EarlySettings`](crate::http3::EarlySettings).
-    /// [`EarlyDataContext`](crate::transport::EarlyDataContext) describes the requirements for an
-    /// implementation.
+    /// [`EarlyDataContext`](crate::transport::EarlyDataContext) describes what an implementation
+    /// must do.
     pub fn early_data_context(mut self, context: Arc<dyn EarlyDataContext>) -> Self {
         self.early_data_context = Some(context);
         self
@@ -540,17 +543,18 @@ impl ServerConfig {
     /// Encrypts session tickets with `keys`, and address validation tokens with keys derived from
     /// them.
     ///
-    /// Both are then accepted after a restart, and by other processes that have the same keys and
-    /// whose clocks differ by less than a minute. By default a few hundred sessions are kept in
-    /// memory, and an endpoint accepts only its own tokens. For the consequences for early data,
-    /// see [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    /// Tickets and tokens are then accepted after a restart, and by other processes that have the
+    /// same keys and whose clocks differ by less than a minute. By default, a few hundred sessions
+    /// are kept in memory, and an endpoint accepts only its own tokens. For the consequences for
+    /// early data, see
+    /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
     ///
     /// The stateless reset key is derived from `keys`, the host name and the server's address. When
     /// a server restarts after a crash with the same keys, at the same address and on a host with
-    /// the same name, it ends the connections that it has lost (RFC 9000 §10.3), as soon as their
-    /// clients send something. Hosts of a fleet that share keys need different names or different
-    /// listening addresses: if both are equal, one server resets the connections of another when
-    /// anyone sends it one of their packets (§21.11).
+    /// the same name, it resets its former connections (RFC 9000 §10.3) as soon as their clients
+    /// send something. Hosts in a fleet that share keys need different names or different listening
+    /// addresses. If both are equal, a server resets the connections of another one when it
+    /// receives a packet that belongs to them (§21.11).
     pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
         self.ticket_keys = Some(keys);
         self
@@ -560,8 +564,8 @@ impl ServerConfig {
     /// the handshake (RFC 9000 §9.6).
     ///
     /// The server also listens on this address; port 0 means any free port. A typical use is a
-    /// server at an anycast address, whose connections then continue at the unicast address of one
-    /// machine.
+    /// server with an anycast address, whose connections then continue at the unicast address of
+    /// one machine.
     pub fn preferred_address_v4(mut self, address: SocketAddrV4) -> Self {
         self.preferred_addresses.v4 = Some(address);
         self
@@ -573,21 +577,21 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the maximum number of connections; further ones are refused.
+    /// Sets the maximum number of connections; additional connections are refused.
     ///
-    /// With several [`shards`](Self::shards) each gets an equal share, rounded up, so a shard that
-    /// gets more clients than others starts to refuse them earlier.
+    /// With several [`shards`](Self::shards), each gets an equal share, rounded up, so a shard that
+    /// gets more clients than others starts to refuse connections earlier.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self
     }
 
-    /// Limits the memory that clients can make the endpoint's connections use, for all shards
-    /// together. Endpoints may share a budget.
+    /// Limits the memory that clients can make the endpoint's connections use, summed over all
+    /// shards. Endpoints may share a budget.
     ///
-    /// By default all servers of a process share [`MemoryBudget::of_process`]: half of the memory
+    /// By default, all servers in a process share [`MemoryBudget::of_process`]: half of the memory
     /// that the process may use. [`MemoryBudget`] describes what happens when memory runs short.
-    /// Connections that this endpoint initiates count as well.
+    /// Connections that this endpoint initiates also count.
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
         self
@@ -596,12 +600,12 @@ impl ServerConfig {
     /// Sets the number of shards: threads that each have a socket at the endpoint's address, and
     /// their own connections.
     ///
-    /// The default is one; use more for servers that keep more than one core busy. Each connection
-    /// stays on its shard even if its client migrates: see [`Steering`](crate::Steering).
+    /// The default is one; use more for servers that need more than one core. Each connection stays
+    /// on its shard even if its client migrates: see [`Steering`](crate::Steering).
     ///
     /// All shards accept the same tickets and tokens, and together they accept a ticket for early
-    /// data only once. The sockets use SO_REUSEPORT, even with a single shard: other processes of
-    /// the same user that also set it may get a part of the clients. A server never joins existing
+    /// data only once. The sockets use SO_REUSEPORT, even with a single shard: another process of
+    /// the same user that sets it too may get part of the clients. A server never joins existing
     /// sockets.
     ///
     /// # Errors
@@ -634,8 +638,8 @@ impl ServerConfig {
     /// server is started then has no effect. Sockets for preferred addresses are still opened.
     ///
     /// # Errors
-    /// Starting the server fails if the sockets have different addresses, or their number differs
-    /// from that of the shards.
+    /// Starting the server fails if the sockets have different addresses, or if their number
+    /// differs from the number of shards.
     pub fn listening_sockets(mut self, sockets: impl IntoIterator<Item = UdpSocket>) -> Self {
         self.sockets = sockets.into_iter().collect();
         self
@@ -643,13 +647,13 @@ impl ServerConfig {
 
     /// Lets this server replace a server in another process, and be replaced later.
     ///
-    /// Both need the same number of [shards](Self::shards) and the same addresses; port 0 means the
-    /// other server's port. Once this server has started, it has replaced the other one.
+    /// Both servers need the same number of [shards](Self::shards) and the same addresses; port 0
+    /// means the other server's port. Once this server has started, it has replaced the other one.
     /// [`Endpoint::replaced`](crate::Endpoint::replaced) completes when this server has been
     /// replaced in turn.
     ///
-    /// Without [`ticket_keys`](Self::ticket_keys), both processes share keys of their own, so
-    /// sessions are resumed across the restart. With them, both need the same keys.
+    /// Without [`ticket_keys`](Self::ticket_keys), both processes share generated keys, so that
+    /// sessions can be resumed across the restart. With configured keys, both need the same ones.
     ///
     /// # Errors
     /// Starting the server can fail with an [`io::Error`](std::io::Error) whose cause is a
@@ -660,11 +664,11 @@ impl ServerConfig {
     }
 
     /// Generates connection IDs according to a QUIC-LB configuration, so that balancers with the
-    /// same configuration find this server even if a client migrates.
+    /// same configuration reach this server even if a client migrates.
     ///
     /// [`Endpoint::rotate_quic_lb`](crate::Endpoint::rotate_quic_lb) replaces it while the server
-    /// runs. In a [hot restart](Self::hot_restart) both processes need a configuration, with IDs of
-    /// the same length, or neither may have one.
+    /// runs. In a [hot restart](Self::hot_restart), either both processes have a configuration,
+    /// with connection IDs of the same length, or neither has one.
     #[cfg(feature = "quic-lb")]
     pub fn quic_lb(mut self, config: QuicLb) -> Self {
         self.quic_lb = Some(config);
@@ -730,7 +734,7 @@ impl ServerConfig {
     }
 }
 
-/// Returns whether the address can be a preferred address.
+/// Returns whether the address can be a preferred address, that is, belongs to a single host.
 fn is_of_one_host(address: SocketAddr) -> bool {
     let ip = address.ip();
     let is_v4_in_v6 = ip != ip.to_canonical();

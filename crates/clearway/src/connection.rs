@@ -26,7 +26,7 @@ use crate::streams::{ExportRequest, Opened, Shared, incoming};
 /// A connection whose handshake is in progress.
 ///
 /// This future resolves to the [`Connection`] once the handshake is complete. It does so even if an
-/// established connection has ended in the meantime, so that data received before can be read.
+/// established connection has ended in the meantime, so that data received earlier can be read.
 /// Dropping it closes the connection.
 #[must_use = "a connection that nobody waits for is closed"]
 pub struct Connecting {
@@ -45,26 +45,25 @@ impl Connecting {
     }
 
     /// Returns the connection before its handshake is complete, if early data (0-RTT) can be
-    /// exchanged on it (RFC 9001 §4.6), and a future that tells whether the server accepts that
-    /// data.
+    /// exchanged on it (RFC 9001 §4.6), and a future for whether the server accepts that data.
     ///
-    /// If the handshake has been completed in the meantime, the connection is still returned, and
-    /// is the same as one that was awaited.
+    /// If the handshake has completed in the meantime, this still returns the connection, and it
+    /// does not differ from one that was awaited.
     ///
     /// A client can send early data if its [configuration](crate::ClientConfig::early_data) enables
     /// it and the connection resumes a session that permits it. An on-path attacker can replay
     /// everything that is sent before the handshake is complete, so the server may process it more
-    /// than once. If the server rejects the early data, everything that was written is sent again;
-    /// an application whose data depends on what the server accepted before should then reset its
-    /// streams.
+    /// than once. If the server rejects the early data, everything that was written is sent again.
+    /// An application whose data assumes that the server would accept it early should then reset
+    /// its streams.
     ///
-    /// A server can receive early data if it [accepts](crate::ServerConfig::early_data) that of
-    /// this client. Data that arrives before the handshake is complete may be a replay, so it must
-    /// not have an effect that the client would not want twice; the server's responses go to a
-    /// client that is not authenticated yet.
+    /// A server can receive early data if it [accepts](crate::ServerConfig::early_data) this
+    /// client's early data. Data that arrives before the handshake is complete may be a replay, so
+    /// it must not have an effect that the client would not want twice. The server's responses go
+    /// to a client that is not authenticated yet.
     ///
     /// # Errors
-    /// Returns `self`, to wait for the handshake, if there is no early data.
+    /// Returns `self` if early data cannot be exchanged; it can be used to wait for the handshake.
     pub async fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
         let Some(reference) = &self.reference else { return Err(self) };
         let reference = reference.clone();
@@ -78,13 +77,13 @@ impl Connecting {
     }
 }
 
-/// A future for whether the server accepts a connection's early data, which is known once the
+/// A future that resolves to whether the server accepted a connection's early data, once the
 /// handshake is complete.
 pub struct ZeroRttAccepted(ConnectionRef);
 
 impl ZeroRttAccepted {
-    /// Waits for the end of the handshake; `false` if the early data was rejected or the connection
-    /// was lost before.
+    /// Waits for the end of the handshake. Returns `false` if the early data was rejected or the
+    /// connection was lost before the handshake completed.
     pub async fn wait(self) -> bool {
         self.0.early_data_accepted().await
     }
@@ -129,9 +128,9 @@ impl fmt::Debug for Connecting {
 #[derive(Clone)]
 pub struct Connection {
     reference: ConnectionRef,
-    /// The properties known when the connection was first used.
+    /// The connection properties that were known when the connection was first used.
     first: Arc<Established>,
-    /// The properties known since the handshake completed.
+    /// The connection properties that are known once the handshake is complete.
     established: OnceLock<Arc<Established>>,
 }
 
@@ -261,14 +260,13 @@ impl Connection {
     /// needs no thread switch.
     ///
     /// If called in a tokio runtime, the task runs inside that runtime: its timers, sockets and
-    /// [`tokio::spawn`] use it. While the task computes, the shard's connections wait, so it must
-    /// not block, and work that takes more than some ten microseconds belongs in a task of the
+    /// [`tokio::spawn`] use it. The shard's connections wait while the task computes, so it must
+    /// not block, and work that takes more than some ten microseconds belongs in a task on the
     /// runtime. If the connection has already ended, the task may not run.
     ///
-    /// The task is dropped when the runtime shuts down, as the runtime's own tasks are, and when
-    /// the shard ends, after the last handle of the [`Endpoint`](crate::Endpoint) and its last
-    /// connection. The end of this connection does not end the task: the connection's futures then
-    /// return errors.
+    /// The task is dropped when the runtime shuts down, like the runtime's own tasks, and when the
+    /// shard ends, after the last handle of the [`Endpoint`](crate::Endpoint) and its last
+    /// connection. The task outlives this connection: the connection's futures then return errors.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.reference.spawn_here(task);
     }
@@ -279,7 +277,7 @@ impl Connection {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
-    /// Queues `data` as an unreliable datagram (RFC 9221), and returns its ID for
+    /// Queues `data` as an unreliable datagram (RFC 9221). Returns its ID for
     /// [`datagram_outcome`](Self::datagram_outcome).
     ///
     /// Datagrams are delivered at most once and in any order. A datagram may be lost on the path or
@@ -329,8 +327,8 @@ impl Connection {
                     return Some(false);
                 }
                 if datagrams.await_room(data.len() as u64) {
-                    // The shard checks whether room has become available since the last batch, or
-                    // reports it when it does.
+                    // The shard checks whether room has become available since the last batch, and
+                    // otherwise signals when it does.
                     effects.wake_shard();
                 }
                 None
@@ -341,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Returns the number of streams for which state is kept for tasks.
+    /// Returns the number of streams with state that is kept for tasks.
     #[cfg(test)]
     pub(crate) fn kept_streams(&self) -> usize {
         self.reference.lock().app.streams.len()
@@ -377,7 +375,8 @@ impl Connection {
         wanted.await
     }
 
-    /// Returns the counters of unreliable datagrams, as of the last batch of datagrams.
+    /// Returns the connection's counters of unreliable datagrams, as of the last batch of UDP
+    /// datagrams.
     pub fn datagram_statistics(&self) -> DatagramStatistics {
         self.reference.lock().app.datagrams.statistics()
     }
@@ -385,10 +384,10 @@ impl Connection {
     /// Returns the largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None`
     /// if the peer does not support datagrams.
     ///
-    /// It changes with the path: it grows when path MTU discovery finds that larger datagrams pass
-    /// (RFC 8899), and falls to 1,156 bytes when they no longer do. Queued datagrams that have
-    /// become too large are then dropped. A payload of up to 1,156 bytes is always accepted, unless
-    /// the peer's `max_datagram_frame_size` is smaller (RFC 9221 §3).
+    /// The limit changes with the path: it grows when path MTU discovery finds that larger
+    /// datagrams are delivered (RFC 8899), and falls to 1,156 bytes when they no longer are. Queued
+    /// datagrams that have become too large are then dropped. A payload of up to 1,156 bytes is
+    /// always accepted, unless the peer's `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
         let now = self.reference.lock().app.datagrams.max_payload;
         now.or(self.established().max_datagram_payload)
@@ -423,22 +422,23 @@ impl Connection {
     /// the new local address once the migration is complete.
     ///
     /// Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server. So
-    /// `0.0.0.0:0` means another port of the same address, or a new address after a change of
-    /// network. The [endpoint's address](crate::Endpoint::local_address) leads back to the
+    /// `0.0.0.0:0` means another port of the same address, or a new address after the network has
+    /// changed. Pass the [endpoint's address](crate::Endpoint::local_address) to return to the
     /// endpoint's own socket.
     ///
-    /// A socket is opened for this connection alone, unless another connection of the endpoint has
-    /// migrated to exactly this address and port. The new path is validated while the connection
-    /// continues on the old one, so nothing is lost if the new path does not work. The new path
-    /// gets new connection IDs; congestion control, the round-trip time estimate and the path MTU
-    /// are reset unless only the port differs (§9.4, §9.5). The old socket is closed soon
+    /// A socket is opened for this connection only, unless another connection of the endpoint has
+    /// already migrated to exactly this address and port. The new path is validated while the
+    /// connection continues on the old one, so nothing is lost if the new path does not work. The
+    /// new path gets new connection IDs; congestion control, the round-trip time estimate and the
+    /// path MTU are reset unless only the port differs (§9.4, §9.5). The old socket is closed soon
     /// afterward.
     ///
     /// Other libraries replace the endpoint's socket (quinn's `Endpoint::rebind`), so that all
     /// connections change to it immediately and without validation. Here each connection migrates
     /// on its own.
     ///
-    /// The call waits until the handshake is confirmed, about a round trip after it is complete.
+    /// The call first waits until the handshake is confirmed, about one round trip after it is
+    /// complete.
     ///
     /// # Errors
     /// If the connection cannot migrate. It then stays on its current path.
@@ -490,7 +490,7 @@ impl Connection {
         self.established().server_name.as_deref()
     }
 
-    /// Returns the connection's metrics, as of the last batch of datagrams.
+    /// Returns the connection's statistics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
         *self.reference.lock().statistics.as_deref().expect("there are some since the handshake")
     }
@@ -535,11 +535,12 @@ impl Connection {
     }
 }
 
-/// Upper bound on exported keying material: 255 times the hash length (RFC 5869 §2.3), for SHA-512,
-/// the longest hash of TLS. Longer requests are rejected before memory is allocated for them.
+/// Upper bound on the length of exported keying material: 255 times the hash length (RFC 5869 §2.3)
+/// of SHA-512, the longest hash in TLS. Longer requests are rejected before any memory is
+/// allocated.
 const MAX_EXPORT: usize = 255 * 64;
 
-/// Placeholder for an unknown peer address; no established connection has it.
+/// Placeholder for an unknown peer address; an established connection never has it.
 const UNKNOWN_ADDRESS: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED), 0);
 

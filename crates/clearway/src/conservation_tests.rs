@@ -1,6 +1,6 @@
-//! There are two queues per direction between a task and the network. Everything that a task passes
-//! in is sent, reported lost or refused, and everything that arrives reaches a task, even after the
-//! connection has ended.
+//! Tests that no data is lost in the two queues per direction between a task and the network.
+//! Everything that a task passes in is sent, reported lost or rejected, and everything that arrives
+//! reaches a task, even after the connection has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,8 @@ fn lossy(drops_oldest: bool, seed: u64) -> Raw {
     raw
 }
 
-/// Numbers of the datagrams that a task has sent, by datagram ID, and how many were refused.
+/// The numbers of the datagrams that a task has sent, by datagram ID, and how many datagrams were
+/// rejected.
 type Given = (BTreeMap<DatagramId, u64>, u64);
 
 async fn give(client: Connection, seed: u64, waits: bool) -> Given {
@@ -121,8 +122,8 @@ fn each_datagram_has_an_outcome_and_what_is_acknowledged_was_read() {
     }
 }
 
-/// The client closes while datagrams wait in both of its queues: they were neither sent nor
-/// outgrown.
+/// The client closes while datagrams wait in both of its queues. They were neither sent nor dropped
+/// as too large.
 #[test]
 fn what_waits_at_the_end_is_still_counted() {
     let mut raw = Raw::new(transport(false));
@@ -132,7 +133,7 @@ fn what_waits_at_the_end_is_still_counted() {
         given += u64::from(raw.client.send_datagram(Bytes::from(vec![0; 1000])).is_ok());
         raw.world.settle();
     }
-    // The transport has not taken these.
+    // The transport has not taken these datagrams.
     let other = Raw::new(transport(false));
     for _ in 0..3 {
         other.client.send_datagram(Bytes::from(vec![0; 10])).unwrap();
@@ -146,14 +147,14 @@ fn what_waits_at_the_end_is_still_counted() {
     }
 }
 
-/// Everything that has arrived before the end can be read by tasks that start to read after it.
+/// Tasks that start to read after the end can read everything that arrived before it.
 #[test]
 fn what_has_arrived_can_be_read_after_the_end() {
     for seed in 0..10 {
         let mut random = Random::from_number(seed);
         let mut raw = Raw::new(transport(false));
         let sizes = [random.below(6000), 1 + random.below(6000)].map(|size| size as usize);
-        // More pieces than are taken from the transport at once.
+        // This is more pieces than are taken from the transport at once.
         let pieces = 60;
         let client = raw.client.clone();
         let mut streams = raw.get(async move {
@@ -173,7 +174,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
             raw.client.send_datagram(Bytes::from(datagram)).unwrap();
         }
         raw.world.settle();
-        // Everything at the same moment, or the end after the rest.
+        // Everything arrives at the same moment, or the end arrives after the rest.
         if seed % 2 == 0 {
             raw.world.run_for(SECOND);
         }
@@ -206,8 +207,8 @@ fn what_has_arrived_can_be_read_after_the_end() {
     }
 }
 
-/// Whatever the path loses: a stream whose delivery is confirmed was read completely, and one that
-/// was reset ends with the error code.
+/// Whatever packets the path drops, a stream whose delivery is confirmed was read completely, and a
+/// stream that was reset ends with the error code.
 #[test]
 fn streams_arrive_whole_or_end_with_an_error() {
     for seed in 0..8 {
@@ -251,7 +252,7 @@ fn streams_arrive_whole_or_end_with_an_error() {
     }
 }
 
-/// Whichever end gives up a stream, and however: neither keeps any state for it.
+/// Whichever endpoint abandons a stream, and however it does so, neither keeps any state for it.
 #[test]
 fn nothing_is_kept_of_streams_that_are_over() {
     let code = VarInt::from_u32(9);

@@ -9,17 +9,19 @@ use clearway_transport::{
 
 use crate::bridge::{AppState, Effects, Signal};
 
-/// Cost of a datagram in addition to its payload, in bytes; the same as in the transport.
+/// Number of bytes charged for a queued datagram in addition to its payload; the same as in the
+/// transport.
 pub(crate) const OVERHEAD: u64 = 64;
-/// Maximum number of outcomes to queue for a task; beyond that, the oldest are dropped.
+/// Maximum number of datagram outcomes to queue for a task; when it is exceeded, the oldest are
+/// dropped.
 const MAX_OUTCOMES: usize = 1 << 14;
 /// Maximum number of sent datagrams whose transport ID is remembered until they are acknowledged.
 const MAX_REMEMBERED: usize = 1 << 15;
 
-/// Limits of a queue. Zero until the connection is established.
+/// Limits of a datagram queue. Zero until the connection is established.
 #[derive(Clone, Copy, Default)]
 struct Limits {
-    /// Limit on the sum of the payloads, plus [`OVERHEAD`] for each datagram.
+    /// Limit on the sum of the queued payloads, plus [`OVERHEAD`] for each datagram.
     bytes: u64,
     datagrams: usize,
 }
@@ -68,22 +70,22 @@ pub(crate) struct Datagrams {
     notices: bool,
     /// Whether this endpoint accepts datagrams.
     are_accepted: bool,
-    /// Size of the smallest payload that a task is waiting to send.
+    /// Size in bytes of the smallest payload that a task is waiting to send.
     awaited_room: Option<u64>,
-    /// The largest datagram payload, as of the last batch.
+    /// The largest permitted datagram payload in bytes, as of the last batch.
     pub(crate) max_payload: Option<usize>,
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     /// Maps transport IDs to the tasks' datagram IDs, if outcomes are reported.
     known: BTreeMap<DatagramId, DatagramId>,
-    /// Counters of the transport, as of the last batch.
+    /// The transport's datagram counters, as of the last batch.
     statistics: DatagramStatistics,
-    /// Datagrams dropped here: received but not read in time, or displaced or outgrown before the
-    /// transport took them.
+    /// Datagrams dropped in these queues: received but not read in time, or replaced by newer ones
+    /// or too large for a shrunken path MTU before the transport took them.
     dropped: DatagramStatistics,
 }
 
 impl Datagrams {
-    /// Queues a task's datagram and returns its ID; `None` if there is no room.
+    /// Queues a task's datagram. Returns its ID, or `None` if there is no room.
     pub(crate) fn send<F: AppState>(
         &mut self,
         data: Bytes,
@@ -166,7 +168,8 @@ impl Datagrams {
         }
     }
 
-    /// Applies the connection's settings once it is usable, early or because it is established.
+    /// Applies the connection's settings once it is usable, either for early data or because it is
+    /// established.
     pub(crate) fn establish(&mut self, connection: &Connection) {
         self.max_payload = connection.max_datagram_payload();
         self.transport_room = connection.datagram_send_buffer_space() as u64;
@@ -235,7 +238,7 @@ impl Datagrams {
         }
     }
 
-    /// Frees the memory of datagrams that are gone, since the connection is idle.
+    /// Frees the queues' unused memory, since the connection is idle.
     pub(crate) fn compact(&mut self) {
         self.outgoing.queue.shrink_to_fit();
         self.incoming.queue.shrink_to_fit();
@@ -262,7 +265,7 @@ impl Datagrams {
         }
     }
 
-    /// Passes on as many datagrams as the transport has room for. The rest waits.
+    /// Passes as many datagrams to the transport as it has room for; the rest remain queued.
     fn hand_over<F: AppState>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some((id, data)) = self.outgoing.queue.front() {
             let id = *id;
@@ -272,7 +275,7 @@ impl Datagrams {
                     transport::DatagramError::QueueFull
                     | transport::DatagramError::ConnectionClosed,
                 ) => return,
-                // The path MTU has shrunk since the task sent it.
+                // The path MTU has shrunk since the task sent the datagram.
                 Err(_) => {
                     self.dropped.outgrown += 1;
                     self.report(id, DatagramOutcome::Outgrown, effects);

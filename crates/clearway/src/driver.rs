@@ -1,5 +1,5 @@
-//! The application that runs in the shard on behalf of tasks. It passes their changes to the
-//! transport, and received data and events to them, under one lock per batch (law 12).
+//! The application that runs in the shard on behalf of tasks. It passes the tasks' changes to the
+//! transport, and received data and events to the tasks, taking one lock per batch (law 12).
 //!
 //! Data that was moved to the tasks' buffers still counts against flow control: the peer gets new
 //! credit, and may open another stream, only for data that a task has read.
@@ -24,7 +24,7 @@ pub(crate) struct Driver {
     /// Kept to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
-    /// Still set if the application panicked.
+    /// Set during processing, so still set if the application panicked.
     is_processing: bool,
 }
 
@@ -106,7 +106,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let error = self.shared.dropped_because(self.is_processing);
         self.shared.on_gone(ConnectError::Lost(error));
-        // Effects are left over if something has panicked.
+        // Effects are left over if there was a panic.
         self.effects.carry_out(&self.shared);
     }
 }
@@ -152,8 +152,8 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
-        // Tasks that open streams, and datagrams, are served in every batch. No task waits for any
-        // other event.
+        // Opening streams and moving datagrams happens in every batch. No task waits for any other
+        // event.
         event => state.on_path_event(event, effects),
     }
 }
@@ -185,7 +185,7 @@ fn on_changed(
     if let Some(receive) = &mut stream.receive {
         let credit = std::mem::take(&mut receive.credit);
         state.app.credit -= credit;
-        // These fail if the transport has discarded the stream; they are not needed then.
+        // These calls fail if the transport has discarded the stream; they are not needed then.
         if credit > 0 {
             let _ = connection.return_credit(now, id, credit);
         }
@@ -202,7 +202,7 @@ fn on_changed(
     state.app.retire(id);
 }
 
-/// Passes buffered data to the transport, as far as it has room.
+/// Passes as much buffered data to the transport as it has room for.
 fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects: &mut Effects) {
     let buffer = &mut send.buffer;
     if let SendState::Resetting(error_code) = *buffer.state() {
@@ -217,8 +217,8 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
             // The transport has no room yet.
             Ok(false) => {}
             outcome => {
-                // The peer has stopped the stream, or it was finished before: there is nothing left
-                // to write.
+                // The peer has stopped the stream, or it was already finished: there is nothing
+                // left to write.
                 let _: Result<bool, _> = outcome;
                 let _ = connection.reset_at(id, error_code, reliable_size);
                 buffer.end(SendState::Reset, effects);
@@ -240,7 +240,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
     buffer.wake_for_room(effects);
 }
 
-/// Reports the peer's flow control credit to a task that waits for it.
+/// Reports the peer's flow control credit to a task that is waiting for it.
 fn report_credit(
     connection: &mut Connection,
     id: StreamId,
@@ -251,13 +251,13 @@ fn report_credit(
         && let Ok(credits) = connection.send_credit(id)
         && !send.buffer.set_credit(credits, effects)
     {
-        // Fails if nothing more can be written, which an event reports.
+        // Fails if nothing more can be written; an event reports this.
         let _ = connection.await_credit(id);
     }
 }
 
-/// Reports the peer's credit to all tasks that wait for it: a stream has ended without using up its
-/// own.
+/// Reports the peer's flow control credit to all tasks that are waiting for it, since a stream has
+/// ended without using its whole grant.
 fn report_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     for (id, stream) in &mut state.app.streams {
         if let Some(send) = &mut stream.send {
@@ -266,12 +266,12 @@ fn report_credit_to_all(connection: &mut Connection, state: &mut State, effects:
     }
 }
 
-/// How much to take from the transport at once.
+/// How much received data to take from the transport at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
-    /// Everything, unless it is in too many small pieces.
+    /// All data, unless it consists of too many small pieces.
     Bounded,
-    /// Everything: the connection has ended, so the transport will not merge pieces any more.
+    /// All data: the connection has ended, so the transport no longer merges pieces.
     All,
 }
 
@@ -309,7 +309,7 @@ fn read(
                 break;
             }
             Err(transport::ReadError::Reset(error_code)) => {
-                // Data that a RESET_STREAM_AT still delivers has been read above, and is kept for
+                // Data that RESET_STREAM_AT must still deliver has been read above, and is kept for
                 // the task.
                 if connection.received_reliable_size(id).is_none() {
                     buffer.clear();
@@ -317,7 +317,7 @@ fn read(
                 buffer.finish(Err(error_code), effects);
                 break;
             }
-            // The transport discards a stream only after its end was read here.
+            // The transport discards a stream only after this function has read its end.
             Err(_) => break,
         }
     }

@@ -45,7 +45,8 @@ fn client_config() -> ClientConfig {
     ClientConfig { sessions, transport: Arc::new(TransportConfig::default()), token: Vec::new() }
 }
 
-/// Passes the output of one endpoint to the other; returns the connection that it accepted.
+/// Passes the output of one endpoint to the other. Returns the connection that the other endpoint
+/// accepted.
 fn pass(
     now: Timestamp,
     from: &mut Endpoint,

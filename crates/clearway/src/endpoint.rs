@@ -33,11 +33,12 @@ use crate::reset_key;
 use crate::streams::Shared;
 use crate::tasks::{self, Runtime};
 
-/// Maximum number of clients that wait for [`Endpoint::accept`]; further ones are refused.
+/// Maximum number of clients that wait for [`Endpoint::accept`]; additional clients are refused.
 const MAX_WAITING: usize = 1024;
 
-/// A UDP socket with its own thread and all connections on it, or several of these at one address
-/// if a server has more than one [shard](ServerConfig::shards). Clones refer to the same endpoint.
+/// A UDP socket with its own thread and all connections on it. A server with more than one
+/// [shard](ServerConfig::shards) has several sockets and threads at one address. Clones refer to
+/// the same endpoint.
 ///
 /// When the last clone is dropped, no more clients are accepted; existing connections continue
 /// until they are closed.
@@ -71,14 +72,14 @@ impl Drop for Owner {
 struct EndpointShared {
     waiting: Mutex<Waiting>,
     has_waiting: Notify,
-    /// The number of shards that accept clients.
+    /// The number of shards that still accept clients.
     accepting: AtomicUsize,
     is_idle: Notify,
     /// Set when another process has taken over the address.
     is_replaced: AtomicBool,
     was_replaced: Notify,
     /// The runtime of the first task that was started on the endpoint's thread. Kept so that the
-    /// end of that runtime is noticed as long as the endpoint exists.
+    /// shutdown of that runtime is detected while the endpoint exists.
     runtime: OnceLock<Runtime>,
 }
 
@@ -118,14 +119,15 @@ impl EndpointShared {
         self.has_waiting.notify_waiters();
     }
 
-    /// Records that no more clients come. Those that wait can still be accepted.
+    /// Records that no more clients will arrive. Clients that are already waiting can still be
+    /// accepted.
     fn end_accepting(&self) {
         self.lock().is_closed = true;
         self.has_waiting.notify_waiters();
     }
 
-    /// Records that another process gets the clients from now on. Those that wait can still be
-    /// accepted.
+    /// Records that another process gets new clients from now on. Clients that are already waiting
+    /// can still be accepted.
     fn replace(&self) {
         self.end_accepting();
         self.is_replaced.store(true, Ordering::SeqCst);
@@ -152,7 +154,7 @@ impl Drop for Accepting {
     }
 }
 
-/// Adds the server configuration's observers to an acceptor.
+/// Wraps an acceptor to add the observers of the server configuration.
 struct ConfiguredAcceptor<A> {
     acceptor: A,
     observers: Observers,
@@ -225,9 +227,9 @@ impl Endpoint {
     /// Creates an endpoint whose connections are served inside their shards.
     ///
     /// `acceptor` is called once per shard, with the shard's index from 0, to create its
-    /// [`Acceptor`]. That decides whether to accept a client, and with which
-    /// [`Application`](crate::Application). There is one shard unless the configuration says
-    /// otherwise. Connections to which the acceptor assigns no observer get one from the
+    /// [`Acceptor`]. The acceptor decides whether to accept a client, and which
+    /// [`Application`](crate::Application) serves it. There is one shard unless the configuration
+    /// says otherwise. Connections to which the acceptor assigns no observer get one from the
     /// configuration. [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
@@ -265,7 +267,7 @@ impl Endpoint {
         {
             options.quic_lb = config.quic_lb.take();
         }
-        // Before a hot restart adds keys that last only as long as its processes.
+        // This precedes hot restart, which adds keys that last only as long as its processes.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
         let keys = config.ticket_keys.clone();
         let reset_key = keys.and_then(|keys| reset_key::from_ticket_keys(keys, bound));
@@ -306,7 +308,8 @@ impl Endpoint {
         };
         let config =
             EndpointConfig { id_generator: Arc::new(RandomIds), reset_key, max_connections };
-        // Before the endpoint listens: otherwise the first handshake has to wait for this.
+        // Done before the endpoint listens; otherwise the first handshake would have to wait for
+        // this.
         clearway_transport::prepare_randomness();
         let memory_budget = options.memory_budget.clone();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
@@ -332,7 +335,7 @@ impl Endpoint {
         self.owner.memory_budget.as_ref()
     }
 
-    /// Returns the local address that connections start from.
+    /// Returns the local address from which connections are initiated.
     pub fn local_address(&self) -> SocketAddr {
         self.owner.shards()[0].local_address()
     }
@@ -424,11 +427,10 @@ impl Endpoint {
     /// The failure is also logged as a `tracing` event of level ERROR and counted in
     /// [`ShardStatistics::shards_failed`]. The thread's connections have ended with
     /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). Remaining
-    /// threads continue to serve new clients. If there are none, [`accept`](Self::accept) returns
-    /// `None`, and the address can be bound again.
+    /// threads continue to serve new clients. If no thread remains, [`accept`](Self::accept)
+    /// returns `None`, and the address can be bound again.
     ///
-    /// Panics in code that you write for this library do not cause this: see [the
-    /// list](crate#panics).
+    /// Panics in your own callbacks do not cause such a failure: see [the list](crate#panics).
     pub fn failure(&self) -> Option<ShardFailure> {
         self.owner.shards().iter().find_map(ShardHandle::failure)
     }
@@ -483,14 +485,14 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until no connection is left: each has ended, and its closing or draining period of
-    /// three probe timeouts is over (RFC 9000 §10.2).
+    /// Waits until no connection is left, that is, until every connection has ended and its closing
+    /// or draining period of three probe timeouts is over (RFC 9000 §10.2).
     ///
     /// A program should wait for this before it exits. CONNECTION_CLOSE is sent in one datagram; if
-    /// that is lost, it is sent again during this period when the peer sends anything. A failed
-    /// connection attempt that was never answered is not waited for.
+    /// that is lost, it is sent again during this period when the peer sends anything. The call
+    /// does not wait for failed connection attempts that were never answered.
     ///
-    /// This closes nothing: see [`close`](Self::close).
+    /// This does not close any connection: see [`close`](Self::close).
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.
@@ -514,7 +516,7 @@ impl Endpoint {
     /// They should be closed gracefully, for example by
     /// [`http3::Server::shutdown`](crate::http3::Server::shutdown), and this process should exit
     /// after the last one ([`wait_idle`](Self::wait_idle)): the other process cannot be replaced
-    /// before.
+    /// until then.
     pub async fn replaced(&self) {
         let shared = &self.owner.shared;
         let mut notified = pin!(shared.was_replaced.notified());
@@ -528,33 +530,32 @@ impl Endpoint {
     /// Switches to a new QUIC-LB configuration, replacing that of [`ServerConfig::quic_lb`] or of
     /// the last call.
     ///
-    /// New connection IDs follow it immediately. IDs that clients already have are replaced, some
-    /// connections at a time, and remain valid until the clients have retired them, usually for a
-    /// round trip. So balancers need both configurations for a while, and must get the new one
-    /// first. No data is lost or delayed. Passing the current configuration changes nothing.
+    /// New connection IDs use it immediately. IDs that clients already have are replaced, a few
+    /// connections at a time, and remain valid until the clients have retired them, which usually
+    /// takes one round trip. So balancers need both configurations for a while, and must get the
+    /// new one first. No data is lost or delayed. Passing the current configuration changes
+    /// nothing.
     ///
-    /// A configuration with another server ID or key is a different one, and should have a
-    /// different [number](crate::wire::quic_lb::ConfigId), of which no client has IDs any more.
+    /// A configuration with another server ID or key is a different configuration. It should have a
+    /// different [number](crate::wire::quic_lb::ConfigId), for which no client still has IDs.
     ///
     /// # Errors
     /// If the endpoint was started without QUIC-LB, the length of IDs would change, or the system
     /// provides no random seed. The current configuration then stays in use.
-    /// random seed. The configuration before stays in use.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         self.owner.group.rotate_quic_lb(config)
     }
 
     /// Enables busy polling: the endpoint's threads poll for datagrams for at most `limit` before
-    /// they sleep. Off by default; `limit` is capped at one millisecond. For nearby peers: in the
-    /// same machine or rack.
+    /// they sleep. Off by default; `limit` is capped at one millisecond. Intended for nearby peers,
+    /// on the same machine or in the same rack.
     ///
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
-    /// processor time. With a peer that answers faster, polling shortens round trips and takes less
-    /// processor time, but a thread keeps its core busy as long as each poll succeeds. After
-    /// consecutive fruitless polls, the thread skips polling for the next 1, 3, 7 and at most 63
-    /// sleeps, so an idle endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how
-    /// often polling helps.
+    /// CPU time. With a peer that responds faster, polling shortens round trips and takes less CPU
+    /// time, but a thread keeps its core busy as long as polls succeed. After consecutive fruitless
+    /// polls, the thread skips polling for the next 1, 3, 7 and at most 63 sleeps, so an idle
+    /// endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how often polling helps.
     pub fn set_busy_poll(&self, limit: Duration) {
         self.owner.shards().iter().for_each(|shard| shard.set_busy_poll(limit));
     }

@@ -1,8 +1,8 @@
-//! Errors, one enum for each kind of operation.
+//! Error types, one enum for each kind of operation.
 //!
-//! If an error's text includes that of the error it wraps, `source()` skips the wrapped error and
-//! returns its source, so that an error chain does not repeat itself. The wrapped error is in the
-//! variant.
+//! If an error's text includes the text of the error that it wraps, `source()` skips the wrapped
+//! error and returns its source, so that an error chain does not repeat itself. The wrapped error
+//! is in the variant.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -17,16 +17,16 @@ use clearway_wire::VarInt;
 
 use crate::certificates::IdentityError;
 
-/// A configuration is invalid.
+/// The reason why a configuration is invalid.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// TLS rejects the configuration.
+    /// TLS rejected the configuration.
     Tls(SessionError),
     /// The server's certificate and its key cannot be used.
     Identity(IdentityError),
-    /// No root certificates of the platform were found; contains the first error of loading them,
-    /// if there was one.
+    /// The platform has no root certificates; contains the first error that occurred while loading
+    /// them, if any.
     NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
     /// The endpoint has no default client configuration: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
@@ -93,7 +93,7 @@ impl From<SessionError> for ConfigError {
     }
 }
 
-/// An endpoint could not be created.
+/// The reason why an endpoint could not be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
@@ -133,7 +133,7 @@ impl From<ConfigError> for EndpointError {
     }
 }
 
-/// A connection was not established.
+/// The reason why a connection was not established.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -170,7 +170,7 @@ impl From<ConnectError> for io::Error {
     }
 }
 
-/// Nothing more can be read from a stream.
+/// The reason why nothing more can be read from a stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -213,7 +213,7 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// A stream was not read to its end.
+/// The reason why a stream was not read to its end.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ReadToEndError {
@@ -244,7 +244,7 @@ impl core::error::Error for ReadToEndError {
     }
 }
 
-/// Nothing more can be written to a stream.
+/// The reason why nothing more can be written to a stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -316,7 +316,7 @@ impl fmt::Display for StreamClosed {
 
 impl core::error::Error for StreamClosed {}
 
-/// A stream could not be reset with RESET_STREAM_AT.
+/// The reason why a stream could not be reset with RESET_STREAM_AT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ResetAtError {
@@ -337,7 +337,7 @@ impl fmt::Display for ResetAtError {
 
 impl core::error::Error for ResetAtError {}
 
-/// An unreliable datagram was not accepted for sending.
+/// The reason why an unreliable datagram was not accepted for sending.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SendDatagramError {
@@ -376,11 +376,11 @@ impl core::error::Error for SendDatagramError {
     }
 }
 
-/// A datagram or an outcome that a task waits for will not come.
+/// The reason why a datagram or datagram outcome that a task waits for will not arrive.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum DatagramWaitError {
-    /// The configuration does not enable it: this endpoint accepts no datagrams
+    /// The configuration does not enable this: this endpoint accepts no datagrams
     /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), or
     /// does not report their outcomes
     /// ([`datagram_notices`](crate::TransportConfigBuilder::datagram_notices)).
@@ -409,7 +409,7 @@ impl core::error::Error for DatagramWaitError {
     }
 }
 
-/// A connection could not migrate to another local address.
+/// The reason why a connection could not migrate to another local address.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -441,7 +441,7 @@ impl core::error::Error for MigrateError {
     }
 }
 
-/// Keying material could not be exported.
+/// The reason why keying material could not be exported.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {

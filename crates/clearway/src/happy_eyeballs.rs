@@ -21,10 +21,10 @@ use crate::http3;
 /// Connection Attempt Delay recommended by RFC 8305 §5.
 pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Maximum number of addresses to try. Further ones are ignored.
+/// Maximum number of addresses to try. Additional addresses are ignored.
 const MAX_ADDRESSES: usize = 64;
 
-/// All addresses of a host failed to connect.
+/// Error returned when connection attempts to all addresses of a host failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectAnyError<E> {
@@ -95,19 +95,19 @@ impl core::error::Error for AttemptError {
 
 /// Calls `attempt` for each of `addresses`, and returns the outcome of the first one that succeeds.
 ///
-/// All other attempts have been dropped by then, so dropping the future of an attempt must cancel
+/// By then, all other attempts have been dropped, so dropping the future of an attempt must cancel
 /// it.
 ///
 /// IPv4 and IPv6 addresses alternate, beginning with the family of the first address (RFC 8305 §4).
-/// Each attempt begins [`CONNECTION_ATTEMPT_DELAY`] after the previous one, or as soon as that has
-/// failed (§5). Duplicates are tried once, and at most 64 addresses are tried. Name resolution is
-/// up to the caller, who passes the addresses in order of preference (RFC 6724), as `getaddrinfo`
-/// returns them.
+/// Each attempt begins [`CONNECTION_ATTEMPT_DELAY`] after the previous one, or as soon as the
+/// previous one has failed (§5). Duplicates are tried once, and at most 64 addresses are tried.
+/// Name resolution is up to the caller, who passes the addresses in order of preference (RFC 6724),
+/// as `getaddrinfo` returns them.
 ///
 /// Must be called in a tokio runtime with timers enabled.
 ///
 /// # Errors
-/// If all attempts fail, with the error of each; or if there is no address.
+/// If all attempts fail, with the error of each attempt; or if there is no address.
 ///
 /// # Cancel safety
 /// Dropping the future cancels all attempts.
@@ -122,7 +122,7 @@ where
     poll_fn(|context| race.poll(context)).await
 }
 
-/// Returns the addresses without duplicates, with alternating families.
+/// Returns the addresses without duplicates and with alternating address families.
 fn interleaved(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let mut all = VecDeque::new();
     for address in addresses {
@@ -148,7 +148,7 @@ struct Race<A, F, E, W, D> {
     running: Vec<(SocketAddr, Pin<Box<F>>)>,
     /// Starts the Connection Attempt Delay.
     wait: W,
-    /// Completes when the next attempt begins even if none has failed.
+    /// Timer for the next attempt, which begins then even if no attempt has failed.
     delay: Option<Pin<Box<D>>>,
     failed: Vec<(SocketAddr, E)>,
 }
@@ -227,7 +227,7 @@ impl Endpoint {
     /// complete.
     ///
     /// The server's certificate must be valid for `server_name`. Attempts overlap as described at
-    /// [`connect_any`]; the connections of those that lose are closed.
+    /// [`connect_any`]; the connections of the other attempts are closed.
     ///
     /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
     /// families.
@@ -235,7 +235,7 @@ impl Endpoint {
     /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// If no address can be connected to, with the error of each.
+    /// If no connection can be established, with the error for each address.
     ///
     /// # Cancel safety
     /// Dropping the future closes all attempts.
@@ -260,7 +260,7 @@ impl http3::Client {
     ///
     /// It waits even with [early data](ClientConfig::early_data), so that a server that does not
     /// answer is not chosen. The server's certificate must be valid for `server_name`. Attempts
-    /// overlap as described at [`connect_any`]; the connections of those that lose are closed.
+    /// overlap as described at [`connect_any`]; the connections of the other attempts are closed.
     ///
     /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
     /// families.
@@ -268,7 +268,7 @@ impl http3::Client {
     /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// If no address can be connected to, with the error of each, as returned by
+    /// If no connection can be established, with the error for each address, as returned by
     /// [`connect`](Self::connect).
     ///
     /// # Cancel safety
@@ -295,7 +295,7 @@ impl http3::Client {
     /// Waits until the handshake is complete.
     ///
     /// # Errors
-    /// If the connection ended before, with the reason.
+    /// If the connection ended before that, with the reason.
     pub async fn answered(&self) -> Result<(), http3::Error> {
         self.early_data_accepted().await;
         if self.is_open() { Ok(()) } else { Err(self.closed().await) }

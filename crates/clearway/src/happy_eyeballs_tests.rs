@@ -33,7 +33,7 @@ type Behavior = (u64, Result<(), &'static str>);
 #[derive(Default)]
 struct Log {
     begun: Vec<(SocketAddr, u64)>,
-    /// Number of attempts that have not been dropped.
+    /// Number of attempts that have not been dropped yet.
     living: usize,
 }
 

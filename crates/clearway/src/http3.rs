@@ -4,17 +4,17 @@
 //!
 //! * for tasks: [`Server`] and [`Client`], with the message types of [`http`] and bodies that
 //!   stream in both directions;
-//! * inside the shard: a [`Handler`] answers with [`BodySource`]s, from which content is pulled
-//!   when the transport accepts more, without locks or thread switches.
+//! * inside the shard: a [`Handler`] responds with [`BodySource`]s. The shard pulls content from
+//!   them when the transport accepts more, without locks or thread switches.
 //!
 //! A [`Priority`] extension on a request or response sets the priority of the response (RFC 9218);
 //! it can be changed later. A CONNECT request with a [`Protocol`] extension opens a tunnel (RFC
 //! 9220), whose bytes are the content of the request and of its response, and which can carry
 //! [`Datagrams`] (RFC 9297).
 //!
-//! Every future and every handle can be dropped at any point. If one is dropped before its end, the
-//! exchange is canceled, and the peer gets H3_REQUEST_CANCELLED: a partial message never looks
-//! complete.
+//! Every future and every handle can be dropped at any point. If a handle is dropped before its
+//! message is complete, the exchange is canceled, and the peer gets H3_REQUEST_CANCELLED: a partial
+//! message never looks complete.
 
 mod accepting;
 mod answering;

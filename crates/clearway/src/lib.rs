@@ -20,9 +20,9 @@
 //!
 //! # Panics
 //!
-//! Code that you write for this library may panic. A panic never ends a shard, and never affects a
-//! connection other than the one the code was called for. Each panic is logged as a `tracing` event
-//! of level ERROR and counted in [`ShardStatistics::panics`].
+//! Your own callbacks may panic. A panic never ends a shard, and never affects a connection other
+//! than the one for which the code was called. Each panic is logged as a `tracing` event of level
+//! ERROR and counted in [`ShardStatistics::panics`].
 //!
 //! | what panics | what ends |
 //! |---|---|
@@ -36,10 +36,10 @@
 //! | a service of [`http3::Server`], an [`http_body::Body`] | the request |
 //!
 //! A `tracing` subscriber that panics ends the shard that called it; [`Endpoint::failure`] then
-//! reports this. None of these guarantees hold in programs built with `panic = "abort"`.
+//! reports this. None of these guarantees holds in programs built with `panic = "abort"`.
 //!
-//! None of this code may block: the shard's connections have to wait until it returns. They lose
-//! nothing unless that takes longer than their idle timeout.
+//! None of this code may block: the shard's connections have to wait until it returns. They survive
+//! this unless it takes longer than their idle timeout.
 //!
 //! # Features
 //!
@@ -54,8 +54,8 @@
 //! | `quic-lb` | no | `ServerConfig::quic_lb`: connection IDs that load balancers can route |
 //!
 //! One of `aws-lc-rs` and `ring` is required. With both, TLS uses aws-lc-rs. The `ring` feature
-//! also enables that of rustls, which has no default cryptography provider if both are enabled: a
-//! program that uses rustls directly must then install one.
+//! also enables the `ring` feature of rustls, which has no default cryptography provider if both
+//! are enabled: a program that uses rustls directly must then install a provider.
 //!
 //! ```toml
 //! # QUIC without HTTP/3, and ring only:
@@ -160,7 +160,7 @@ pub mod congestion {
 }
 
 /// Transport types used by [`Application`]s, [`Observer`]s and custom TLS sessions, in addition to
-/// those that this crate exports at the top level.
+/// the types that this crate exports at the top level.
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, CertificateChainLimit, ClientSessions, ClientTrust, ConnectError,
@@ -191,7 +191,8 @@ pub mod wire {
     }
 }
 
-// The whole crate: building a `TlsClientConfig` needs all of it, in the version this crate uses.
+// Re-exports the whole crate, because building a `TlsClientConfig` needs all of it, in the version
+// that this crate uses.
 pub use rustls;
 
 pub use certificates::{CertificateResolver, Certificates, Identity, IdentityError};

@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use clearway_transport::{Observer, Side};
 
-/// Creates an observer for each connection, for traces, metrics and checks.
+/// Creates an observer for each connection, for example for traces, metrics or checks.
 ///
 /// Closures of type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
 ///
 /// If a factory panics, the connection has no observer; if an observer panics, it is dropped. The
-/// connection continues. Both are counted in
-/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), except for a factory that was
-/// called for a client's connection, on the caller's thread.
+/// connection continues. Both kinds of panic are counted in
+/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), except if the factory was called
+/// for a client's connection, on the caller's thread.
 pub trait ObserverFactory: Send + Sync {
     /// Returns the observer of a connection that is about to begin, in which this endpoint has the
     /// role `side`; `None` if it should not be observed.

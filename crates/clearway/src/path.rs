@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use clearway_transport::{IgnoredAddress, MigrationFailure};
 
-/// A change, or failed change, of a connection's path (RFC 9000 §9).
+/// A change, or failed change, of a connection's network path (RFC 9000 §9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathEvent {
@@ -22,12 +22,12 @@ pub enum PathEvent {
     /// The client has not migrated, because the new path cannot be used. The connection continues
     /// on the old path.
     MigrationFailed {
-        /// The server's address on that path.
+        /// The server's address on the path that cannot be used.
         remote: SocketAddr,
         /// The reason.
         reason: MigrationFailure,
     },
-    /// A client's local address is gone: an interface was switched off or got another address.
+    /// A client's local address is gone: an interface was switched off or its address changed.
     ///
     /// The connection continues from the address that the system chooses, if one becomes available
     /// before the idle timeout and the endpoint is not bound to the lost address. If the endpoint
@@ -36,7 +36,7 @@ pub enum PathEvent {
         /// The address that is gone.
         local: IpAddr,
     },
-    /// The server has answered at another local address, after
+    /// The server has responded to the client's new local address, after
     /// [`LocalAddressLost`](Self::LocalAddressLost).
     LocalAddressChanged {
         /// The address that is gone.
@@ -44,6 +44,6 @@ pub enum PathEvent {
         /// The address that is used now.
         to: IpAddr,
     },
-    /// The server prefers an address to which this client does not migrate.
+    /// The server has a preferred address to which this client does not migrate.
     PreferredAddressIgnored(IgnoredAddress),
 }

@@ -42,7 +42,7 @@ impl ObserverFactory for QlogDirectory {
     }
 }
 
-/// Observes one in every `one_in` connections.
+/// Observer factory that observes one in every `one_in` connections.
 #[derive(Debug)]
 pub struct Sampled<F> {
     factory: F,

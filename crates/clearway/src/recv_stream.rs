@@ -12,11 +12,11 @@ use crate::connection_ref::ConnectionRef;
 use crate::error::{ReadError, ReadToEndError, StreamClosed};
 use crate::streams::{Effects, ReceiveHalf};
 
-/// A stream to read from.
+/// The receiving half of a stream.
 ///
 /// Unread data is buffered up to the receive windows of the stream and of the connection (RFC 9000
 /// §4.1); then the peer has to wait. The stream counts against the limit on the peer's open streams
-/// (§4.6) until its end has been read. If it is dropped before its end, the stream is
+/// (§4.6) until its end has been read. If this is dropped before the end, the stream is
 /// [stopped](Self::stop) with code 0.
 pub struct RecvStream {
     connection: ConnectionRef,
@@ -33,7 +33,7 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads into `buffer` and returns the number of bytes; `None` at the end of the stream.
+    /// Reads into `buffer`. Returns the number of bytes read, or `None` at the end of the stream.
     ///
     /// # Errors
     /// If nothing more can be read.
@@ -51,8 +51,8 @@ impl RecvStream {
         }))
     }
 
-    /// Waits for the next bytes and returns at least one and at most `max` of them, without
-    /// copying; `None` at the end of the stream.
+    /// Waits for the next bytes and returns between one and `max` of them, without copying. Returns
+    /// `None` at the end of the stream.
     ///
     /// # Errors
     /// If nothing more can be read.
@@ -99,7 +99,7 @@ impl RecvStream {
                 if receive.is_due() || app.credit >= app.credit_step {
                     effects.wake_shard();
                 }
-                // The shard sees the change with the next batch in any case.
+                // The shard will see the change with the next batch at the latest.
                 state.change(self.id);
                 return Poll::Ready(Ok(Some(chunk)));
             }
@@ -109,8 +109,8 @@ impl RecvStream {
                 (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
                 (None, None) => {
                     receive.buffer.watch(context, effects);
-                    // Unread data of other streams may leave the peer without credit to send more
-                    // on this one.
+                    // Unread data on other streams may leave the peer without credit to send more
+                    // on this stream.
                     if receive.credit > 0 && (receive.peer_is_short || app.peer_is_short) {
                         state.change(self.id);
                         effects.wake_shard();
@@ -138,8 +138,8 @@ impl RecvStream {
             if receive.buffer.is_stopped() {
                 return Err(StreamClosed);
             }
-            // If the end has already been received, nothing is sent to the peer, but it may open
-            // another stream.
+            // If the end has already been received, nothing is sent to the peer, but the peer may
+            // open another stream.
             receive.buffer.clear();
             receive.buffer.stop(error_code);
             Ok(())

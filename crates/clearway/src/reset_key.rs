@@ -1,12 +1,13 @@
-//! The key of a server's stateless resets (RFC 9000 §10.3.2).
+//! The key for a server's stateless reset tokens (RFC 9000 §10.3.2).
 
 use core::net::SocketAddr;
 
 use clearway_transport::{ResetKey, TicketKeys};
 
-/// Derives the reset key of a server that listens at `address`; a later process with the same
-/// ticket keys derives the same one. `None` if nothing distinguishes this server from others with
-/// the same keys: one of them could be made to end the connections of another (RFC 9000 §21.11).
+/// Derives the reset key of a server that listens at `address`. A later process with the same
+/// ticket keys derives the same key. Returns `None` if nothing distinguishes this server from
+/// others with the same keys: an attacker could then make one server end the connections of another
+/// (RFC 9000 §21.11).
 pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<ResetKey> {
     let host = gethostname::gethostname();
     let identity = identity(&host.to_string_lossy(), address)?;

@@ -17,7 +17,7 @@ use crate::streams::{Effects, SendHalf};
 /// Maximum number of bytes that one write copies.
 const COPY_LIMIT: usize = 64 << 10;
 
-/// A stream to write to.
+/// The sending half of a stream.
 ///
 /// Up to 1 MiB of written data is buffered until the transport takes it. If the handle is dropped
 /// without [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: written data
@@ -37,7 +37,7 @@ impl SendStream {
         self.id
     }
 
-    /// Writes some of `data`, as soon as there is room, and returns the number of bytes.
+    /// Writes some of `data` as soon as there is room. Returns the number of bytes written.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
@@ -98,7 +98,8 @@ impl SendStream {
     /// Waits until the peer's flow control permits more data than has been written and there is
     /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
     ///
-    /// A task that produces data only on credit buffers little for a peer that does not read.
+    /// A task that produces data only when it has credit buffers little for a peer that does not
+    /// read.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
@@ -140,7 +141,7 @@ impl SendStream {
         })
     }
 
-    /// Buffers the data that `make` returns for the available room.
+    /// Buffers the data that `make` returns when passed the available room.
     fn poll_queue(
         &mut self,
         context: &mut Context<'_>,
@@ -209,11 +210,11 @@ impl SendStream {
     /// Resets the stream like [`reset`](Self::reset), but still delivers its first `reliable_size`
     /// bytes.
     ///
-    /// All written bytes are delivered if there are fewer (RESET_STREAM_AT,
-    /// draft-ietf-quic-reliable-stream-reset). The peer reads these before the reset.
+    /// If fewer bytes were written, all of them are delivered (RESET_STREAM_AT,
+    /// draft-ietf-quic-reliable-stream-reset). The peer reads the delivered bytes before the reset.
     ///
     /// # Errors
-    /// If the peer does not support it, or the stream was already reset.
+    /// If the peer does not support RESET_STREAM_AT, or the stream was already reset.
     pub fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) -> Result<(), ResetAtError> {
         self.connection.act(|state, effects| {
             let is_supported =
@@ -237,10 +238,10 @@ impl SendStream {
         })
     }
 
-    /// Sets the stream's priority: its data is sent before that of streams with a lower one. The
-    /// default is 0.
+    /// Sets the stream's priority: its data is sent before data on streams with a lower priority.
+    /// The default is 0.
     pub fn set_priority(&mut self, priority: i32) {
-        // Fails if the stream has ended, which then needs no priority.
+        // Fails if the stream has ended; it then needs no priority.
         let _ = self.change(|send, _| {
             send.priority = Some(priority);
             Ok(())

@@ -6,7 +6,7 @@ use clearway_io::guard;
 use clearway_transport::{SavedSession, SessionStore};
 use clearway_wire::Version;
 
-/// A session store in which a panic loses one session or token, and nothing else.
+/// A session store wrapper that limits the damage of a panic to one session or token.
 #[derive(Debug)]
 pub(crate) struct GuardedStore(pub(crate) Arc<dyn SessionStore>);
 

@@ -12,8 +12,8 @@ use crate::bridge::{self, AppState, ReceiveBuffer, Replies, SendBuffer, Signal, 
 use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, DatagramWaitError, ExportError};
 
-/// Divisor of a receive window: unreported credit of at least this part of a window wakes the shard
-/// immediately to send it to the peer; less is sent with the next batch.
+/// Divisor of a receive window. Credit of at least this fraction of a window wakes the shard
+/// immediately to grant it to the peer; less credit is granted with the next batch.
 pub(crate) const CREDIT_PART: u64 = 4;
 
 pub(crate) type Shared = bridge::Shared<Streams>;
@@ -24,21 +24,21 @@ pub(crate) type Effects = bridge::Effects<Streams>;
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
-    /// Size of the data that tasks have written, on all streams.
+    /// Number of bytes that tasks have written and the transport has not taken, on all streams.
     pub(crate) sending: Total,
     /// Streams that the peer has opened and no task has accepted. None of their data counts as
-    /// read, so there are at most as many as the peer may have open.
+    /// read, so their number is bounded by the limit on the peer's open streams.
     pub(crate) incoming: PerDirection<VecDeque<StreamId>>,
-    /// Number of bytes that tasks have read, on all streams, and the transport has not returned to
-    /// the peer as credit.
+    /// Number of bytes that tasks have read, on all streams, and for which the transport has not
+    /// granted the peer new credit.
     pub(crate) credit: u64,
-    /// The shard is woken when [`Self::credit`] reaches this many bytes.
+    /// Threshold in bytes: the shard is woken when [`Self::credit`] reaches it.
     pub(crate) credit_step: u64,
-    /// The peer had little connection-level credit left when data was last received.
+    /// Set if the peer had little connection-level credit left when data was last received.
     pub(crate) peer_is_short: bool,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
-    /// Streams that were opened for futures that have since been dropped. Nothing was sent on them,
-    /// so the next tasks get them.
+    /// Unused streams, opened for futures that have since been dropped. Nothing was sent on these
+    /// streams, so they are given to the next tasks.
     pub(crate) spare: PerDirection<VecDeque<StreamId>>,
 
     pub(crate) datagrams: Datagrams,
@@ -78,7 +78,7 @@ impl Stream {
 
 /// The sending half, from a task to the transport.
 pub(crate) struct SendHalf {
-    /// Fails with the peer's error code when the peer stops the stream.
+    /// Data to send; fails with the peer's error code when the peer stops the stream.
     pub(crate) buffer: SendBuffer<VarInt>,
     /// A priority that the task has set, until it is passed to the transport.
     pub(crate) priority: Option<i32>,
@@ -91,21 +91,21 @@ impl SendHalf {
     }
 }
 
-/// The receiving half, from the transport to a task. Buffered data counts against the flow control
-/// windows, which bound it; the peer gets new credit only for data that the task has read.
+/// The receiving half, from the transport to a task. Flow control windows bound the buffered data;
+/// the peer gets new credit only for data that the task has read.
 pub(crate) struct ReceiveHalf {
-    /// Fails with the peer's error code when the peer resets the stream.
+    /// Received data; fails with the peer's error code when the peer resets the stream.
     pub(crate) buffer: ReceiveBuffer<VarInt>,
-    /// The task has read the end of the stream.
+    /// Set if the task has read the end of the stream.
     pub(crate) end_is_read: bool,
-    /// The task has read the end, which has yet to be reported to the transport.
+    /// Set if the task has read the end, but this has yet to be reported to the transport.
     pub(crate) end_is_unreported: bool,
-    /// Number of bytes that the task has read and the transport has not returned to the peer as
-    /// credit.
+    /// Number of bytes that the task has read and for which the transport has not granted the peer
+    /// new credit.
     pub(crate) credit: u64,
-    /// The shard is woken when [`Self::credit`] reaches this many bytes.
+    /// Threshold in bytes: the shard is woken when [`Self::credit`] reaches it.
     pub(crate) credit_step: u64,
-    /// The peer had little stream-level credit left when data was last received.
+    /// Set if the peer had little stream-level credit left when data was last received.
     pub(crate) peer_is_short: bool,
     pub(crate) handle_is_gone: bool,
 }
@@ -137,7 +137,7 @@ impl ReceiveHalf {
     }
 }
 
-/// One `T` for each stream direction.
+/// One `T` for each stream direction (bidirectional and unidirectional).
 #[derive(Default)]
 pub(crate) struct PerDirection<T> {
     bidirectional: T,
@@ -153,7 +153,7 @@ impl<T> PerDirection<T> {
     }
 }
 
-/// Returns the signal for streams of this direction opened by the peer.
+/// Returns the signal for streams of this direction that the peer opens.
 pub(crate) fn incoming(direction: Direction) -> Signal {
     match direction {
         Direction::Bidirectional => Signal::Bidirectional,
@@ -224,8 +224,8 @@ impl State {
         self.error.as_ref().map(lost)
     }
 
-    /// Returns the error for a task that waits for datagrams if none can come: the feature is not
-    /// enabled, or the connection has ended.
+    /// Returns the error for a task that waits for datagrams or outcomes if none can arrive because
+    /// the feature is not enabled or the connection has ended.
     pub(crate) fn datagram_wait_error(&self, is_enabled: bool) -> Option<DatagramWaitError> {
         match self.lost() {
             Some(error) => Some(DatagramWaitError::ConnectionLost(error)),
@@ -251,7 +251,7 @@ fn lost(error: &ConnectError) -> ConnectionError {
     }
 }
 
-/// Replies to tasks that each wait on a channel.
+/// Replies to tasks, each of which waits on a channel.
 #[derive(Default)]
 pub(crate) struct StreamReplies {
     pub(crate) opened: Vec<(oneshot::Sender<Opened>, Opened)>,
@@ -262,7 +262,7 @@ pub(crate) struct StreamReplies {
 impl Replies for StreamReplies {
     fn send(&mut self) {
         for (reply, opened) in self.opened.drain(..) {
-            // If the task has dropped its receiver, the stream is dropped here, and becomes
+            // If the task has dropped its receiver, the stream is dropped here and becomes
             // available to another task.
             let _ = reply.send(opened);
         }
@@ -274,8 +274,8 @@ impl Replies for StreamReplies {
     }
 }
 
-/// A newly opened stream on its way to the task that requested it. If it is dropped before it
-/// arrives, another task gets the stream.
+/// A newly opened stream that is being passed to the task that requested it. If this is dropped
+/// before the task receives it, another task gets the stream.
 pub(crate) struct Opened {
     shared: Arc<Shared>,
     id: Option<StreamId>,

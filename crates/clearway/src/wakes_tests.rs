@@ -1,6 +1,6 @@
-//! Every waiting task continues as soon as its condition holds: immediately for actions of its own
-//! endpoint, and after one trip or one round trip for actions of the peer. No task depends on a
-//! timer or a later packet to be woken.
+//! Tests that every waiting task continues as soon as its condition holds: immediately for actions
+//! of its own endpoint, and after a one-way delay or a round trip for actions of the peer. No task
+//! depends on a timer or a later packet to be woken.
 
 pub(crate) mod world;
 
@@ -62,8 +62,8 @@ impl Raw {
         Self { world, client, server }
     }
 
-    /// Returns a unidirectional stream of the server with its first byte, and the client's end,
-    /// which has read that byte.
+    /// Returns a unidirectional stream on which the server has sent the first byte, and the
+    /// client's receiving half, from which that byte was read.
     pub(crate) fn stream(&mut self) -> (SendStream, RecvStream) {
         let (client, server) = (self.client.clone(), self.server.clone());
         let sending = self.get(async move {
@@ -87,7 +87,7 @@ impl Scene for Raw {
     }
 }
 
-/// Returns a pair, and a stream from server to client on which nothing waits.
+/// Returns a pair, and an idle stream from server to client.
 fn with_stream() -> (Raw, SendStream, RecvStream) {
     let mut raw = Raw::new(small());
     let (sending, receiving) = raw.stream();
@@ -123,7 +123,8 @@ fn a_reader_continues_with_data_an_end_and_a_reset() {
 
 #[test]
 fn a_writer_continues_when_the_peer_reads_and_fails_when_it_does_not_want_more() {
-    /// Returns a writer that has filled all windows and buffers on the way.
+    /// Returns a blocked writer, which has filled all windows and buffers between it and the
+    /// reader.
     fn blocked() -> (Raw, Outcome<Result<(), crate::WriteError>>, RecvStream) {
         let (mut raw, mut sending, receiving) = with_stream();
         let writing = async move {
@@ -146,7 +147,7 @@ fn a_writer_continues_when_the_peer_reads_and_fails_when_it_does_not_want_more()
     let (mut raw, outcome, _receiving) = blocked();
     raw.expect_of(0, &outcome, |raw| raw.server.close(CODE, b"over")).unwrap_err();
 
-    // One window per round trip.
+    // The transfer proceeds by one window per round trip.
     let (mut raw, outcome, mut receiving) = blocked();
     let reading = raw.world.spawn(async move {
         let mut read = 0;
@@ -180,7 +181,7 @@ fn streams_can_be_opened_when_the_peer_has_ended_one() {
         });
         opened.unwrap();
     }
-    // A stream that was opened for a dropped future serves another one.
+    // A stream that was opened for a dropped future is given to another one.
     let mut raw = Raw::new(small());
     let mut streams: Vec<_> = (0..3).map(|_| raw.stream()).collect();
     let (server, other) = (raw.server.clone(), raw.server.clone());
@@ -253,8 +254,8 @@ fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     let done = raw.world.wait(&sending, SECOND).map(|(took, ())| took);
     assert_eq!(done, Some(Duration::ZERO), "{} were sent", sent.get());
 
-    // Two tasks, one of which sends large datagrams: room for the other one's datagrams is not
-    // enough for these.
+    // Two tasks, one of which sends large datagrams: room for the other task's datagrams is not
+    // enough for the large ones.
     let large = TransportConfig::builder()
         .max_datagram_frame_size(Some(1500))
         .datagram_send_buffer(2000)
@@ -340,7 +341,7 @@ fn credit_is_passed_on_at_once() {
     });
     assert!(credit.unwrap() > 0);
 
-    // Another stream ends without using up its part of the connection's credit.
+    // Another stream ends without using all of its share of the connection's credit.
     let mut raw = Raw::new(small());
     let (mut first, _first) = raw.stream();
     let (mut second, _second) = raw.stream();
@@ -360,7 +361,7 @@ fn credit_is_passed_on_at_once() {
     assert!(credit.unwrap() > 0);
 
     // The peer reads another stream, which has used up the connection's credit. No written data is
-    // waiting for it.
+    // waiting for that credit.
     let mut raw = Raw::new(small());
     let (mut first, mut reading) = raw.stream();
     let (mut second, _of_second) = raw.stream();
@@ -394,8 +395,8 @@ fn credit_is_passed_on_at_once() {
     drop(first);
 }
 
-/// Both streams hold data that the network does not take. When one is reset, the other gets its
-/// room immediately.
+/// Both streams have buffered data that the network does not accept. When one is reset, its room
+/// becomes available to the other immediately.
 #[test]
 fn a_reset_makes_room_for_other_writers() {
     let transport = TransportConfig::builder()
@@ -428,8 +429,8 @@ fn a_reset_makes_room_for_other_writers() {
 }
 
 /// One stream has a small part of the connection's window, and streams that nobody reads have the
-/// rest. A reader that waits on that stream gets more, although it has read less than usually
-/// triggers an update (RFC 9000 §4.1: a receiver does not wait for DATA_BLOCKED).
+/// rest. A reader waiting on that stream gets more data, although it has read less than usually
+/// triggers a window update (RFC 9000 §4.1: a receiver must not wait for DATA_BLOCKED).
 #[test]
 fn a_reader_gets_more_although_others_fill_the_connections_window() {
     for part in [100, 8 << 10] {
@@ -441,7 +442,7 @@ fn a_reader_gets_more_although_others_fill_the_connections_window() {
             sending
         });
         raw.world.run_for(SECOND);
-        // Each stream has had one byte. None of the others waits for more credit.
+        // Each stream has received one byte. None of the other streams is waiting for more credit.
         let of_third = CONNECTION_WINDOW - 3 - part - (STREAM_WINDOW - 1);
         for (stream, size) in [(&mut other, STREAM_WINDOW - 1), (&mut third, of_third)] {
             now_or_never(stream.write_all(&vec![0; size])).unwrap().unwrap();
@@ -449,7 +450,7 @@ fn a_reader_gets_more_although_others_fill_the_connections_window() {
         raw.world.run_for(SECOND);
         let mut sending = sending;
         now_or_never(sending.write_all(b"more")).unwrap().unwrap();
-        // Long enough for DATA_BLOCKED to become rare.
+        // Wait long enough for DATA_BLOCKED to become rare.
         raw.world.run_for(20 * SECOND);
         let reading = raw.world.spawn(async move {
             let mut left = part + 4;

@@ -1,4 +1,4 @@
-//! A program that exits while connections are being established.
+//! Tests a program that exits while connections are being established.
 
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, ConnectError, Endpoint, HotRestart, ServerConfig};
@@ -28,7 +28,7 @@ async fn no_shard_outlives_a_halt() {
     let server = replaceable(&path);
     assert!(path.exists());
     clearway::halt();
-    // Tasks that a runtime has not dropped may still hold the endpoint.
+    // Tasks that a runtime has not dropped may still own the endpoint.
     assert!(!path.exists(), "no process can replace this one");
     drop(server);
     for attempt in attempts {

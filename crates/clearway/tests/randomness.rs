@@ -1,5 +1,5 @@
-//! The cost of a process's first random bytes. The test is alone in its process, since any other
-//! code that draws random bytes would be first.
+//! Tests the cost of a process's first random bytes. The test needs a process of its own, since
+//! other code might draw random bytes first.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clearway::Endpoint;
 use clearway::rustls::crypto::aws_lc_rs::default_provider;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the processor time that `act` takes on this thread.
+/// Returns the CPU time that `act` takes on this thread.
 fn processor_time(act: impl FnOnce()) -> Duration {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -34,12 +34,12 @@ impl Capsule {
     }
 }
 
-/// The reason why capsules cannot be read: the message is malformed (RFC 9297 §3.3), and its stream
-/// should be reset with [`Code::MESSAGE_ERROR`](crate::Code::MESSAGE_ERROR).
+/// The reason why capsules cannot be read. The message is then malformed (RFC 9297 §3.3), and its
+/// stream should be reset with [`Code::MESSAGE_ERROR`](crate::Code::MESSAGE_ERROR).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CapsuleError {
-    /// A capsule is longer than the limit.
+    /// A capsule of a known type is longer than the limit.
     TooLong {
         /// The Capsule Type.
         capsule_type: u64,
@@ -92,7 +92,8 @@ impl CapsuleDecoder {
         Self { known, max_length, header, filled: 0, state: State::Header, value }
     }
 
-    /// Takes the next known capsule from the start of `input`; `None` when `input` is exhausted.
+    /// Removes and returns the next known capsule at the start of `input`; `None` when `input` is
+    /// exhausted.
     ///
     /// # Errors
     /// [`CapsuleError::TooLong`] if a capsule of one of the `known` types exceeds the limit.
@@ -135,7 +136,7 @@ impl CapsuleDecoder {
     /// Checks that the content may end here (RFC 9297 §3.3).
     ///
     /// # Errors
-    /// [`CapsuleError::Truncated`] if it ends inside a capsule.
+    /// [`CapsuleError::Truncated`] if the content ends inside a capsule.
     pub fn finish(&self) -> Result<(), CapsuleError> {
         match self.state {
             State::Header if self.filled == 0 => Ok(()),
@@ -207,7 +208,8 @@ mod tests {
         Capsule { capsule_type, value: Bytes::copy_from_slice(value) }
     }
 
-    /// RFC 9297 §3.2: unknown types are skipped; §3.5: so are datagrams that are too long.
+    /// Capsules of unknown types are skipped (RFC 9297 §3.2), and so are datagrams that are too
+    /// long (§3.5).
     #[test]
     fn section_3_2_only_what_is_known_is_kept() {
         let bytes = [
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(error, CapsuleError::TooLong { capsule_type: 0x40, length: 1 << 60 });
     }
 
-    /// RFC 9297 §3.3.
+    /// Tests the requirements of RFC 9297 §3.3.
     #[test]
     fn section_3_3_truncated_capsules() {
         let bytes = [Capsule::encode(0, b"abc"), Capsule::encode(0x99, b"abc")].concat();

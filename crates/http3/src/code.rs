@@ -10,7 +10,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$documentation])* pub const $name: Self = Self($value);)*
 
-            /// Returns the name that the RFC gives the code, if it is defined.
+            /// Returns the code's name in the RFC, if the code is defined.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -28,11 +28,11 @@ codes! {
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
     /// An internal failure of the HTTP stack.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
-    /// A stream that the endpoint will not accept.
+    /// The peer created a stream that the endpoint will not accept.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
     /// A stream that the connection needs was closed.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-    /// A frame that is not permitted on this stream or in the current state.
+    /// A frame was received that is not permitted on this stream or in the current state.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
     /// A frame with an invalid layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
@@ -42,7 +42,7 @@ codes! {
     ID_ERROR = 0x108, "H3_ID_ERROR";
     /// An error in SETTINGS.
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
-    /// No SETTINGS at the start of the control stream.
+    /// There was no SETTINGS frame at the start of the control stream.
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
     /// The server rejected the request without processing it.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";

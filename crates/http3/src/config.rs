@@ -1,32 +1,33 @@
 /// The limits and behavior of one endpoint. The defaults suit an Internet-facing server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The largest field section accepted, in bytes, counted as in RFC 9114 §4.2.2: the name, the
-    /// value and 32 for every field.
+    /// The maximum accepted size of a field section in bytes, counted as in RFC 9114 §4.2.2: each
+    /// field counts its name, its value and 32 bytes.
     ///
     /// Advertised as SETTINGS_MAX_FIELD_SECTION_SIZE and enforced while decoding. It also limits
     /// the HEADERS frame: an encoded field section is never longer than this size plus the prefix.
     pub max_field_section_size: u64,
     /// Maximum number of bytes of incomplete HEADERS frames to buffer for the whole connection. If
-    /// a peer needs more, the connection is closed with H3_EXCESSIVE_LOAD.
+    /// this is exceeded, the connection is closed with H3_EXCESSIVE_LOAD.
     pub max_buffered_field_sections: usize,
     /// Number of requests that a peer may waste before the connection is closed with
     /// H3_EXCESSIVE_LOAD.
     ///
     /// A peer wastes a request by resetting it, stopping its response, or sending it malformed.
-    /// Each completed request makes up for four wasted ones. Applies to servers only.
+    /// Each completed request offsets four wasted ones. Applies to servers only.
     pub max_cancelled_requests: u32,
     /// Maximum number of interim (1xx) responses to one request. Receiving more is a stream error.
     pub max_informational_responses: u32,
     /// The largest dynamic table that a peer's QPACK encoder may use, in bytes; 0 allows none.
     ///
-    /// It takes this much memory, and a few times as much for very short fields. Advertised as
-    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5).
+    /// The table uses this much memory, or a few times as much if fields are very short. Advertised
+    /// as SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5).
     pub qpack_max_table_capacity: u64,
     /// Maximum number of streams that may wait for dynamic table entries in transit.
     ///
-    /// Advertised as SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count
-    /// against `max_buffered_field_sections`, like incomplete ones; if that is 0, 0 is advertised.
+    /// Advertised as SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). The field sections of
+    /// blocked streams count against `max_buffered_field_sections`, like incomplete ones; if that
+    /// limit is 0, 0 is advertised.
     pub qpack_blocked_streams: u64,
     /// The largest dynamic table that the local QPACK encoder uses, in bytes, even if the peer
     /// allows more; 0 means none.
@@ -36,21 +37,22 @@ pub struct Config {
     pub qpack_encoder_blocked_streams: u64,
     /// Whether priorities (RFC 9218) determine the order in which streams are sent.
     ///
-    /// More urgent streams are sent first; at equal urgency, incremental ones round-robin and
-    /// others one after another. Without this, all streams are sent round-robin.
+    /// More urgent streams are sent first. Among streams of equal urgency, incremental ones are
+    /// sent round-robin, and others one after another. If this is off, all streams are sent
+    /// round-robin.
     pub prioritize: bool,
     /// Maximum number of priority updates to keep for requests that have not arrived yet (RFC 9218
     /// §7).
     pub max_early_priorities: usize,
     /// Whether to accept extended CONNECT requests (RFC 9220). Advertised as
-    /// SETTINGS_ENABLE_CONNECT_PROTOCOL. The application must answer 501 if it does not know the
-    /// protocol. Applies to servers only.
+    /// SETTINGS_ENABLE_CONNECT_PROTOCOL. The application must respond with 501 if it does not know
+    /// the protocol. Applies to servers only.
     pub extended_connect: bool,
     /// Whether to send and accept HTTP datagrams (RFC 9297). Advertised as SETTINGS_H3_DATAGRAM.
     /// The QUIC connection must accept DATAGRAM frames too (`max_datagram_frame_size`).
     pub datagrams: bool,
     /// Maximum number of datagrams to keep for requests that have not arrived yet (RFC 9297 §2.1);
-    /// beyond that, the oldest are dropped.
+    /// when it is exceeded, the oldest are dropped.
     pub max_early_datagrams: usize,
     /// Whether to send reserved settings, frames and streams, so that peers keep ignoring unknown
     /// types (RFC 9114 §7.2.8).
@@ -58,7 +60,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the number of streams that may wait for the dynamic table: none if their field
+    /// Returns the number of streams that may wait for the dynamic table, which is 0 if their field
     /// sections must not be buffered.
     pub(crate) fn blocked_streams(&self) -> u64 {
         if self.max_buffered_field_sections == 0 { 0 } else { self.qpack_blocked_streams }

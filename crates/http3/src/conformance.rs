@@ -1,4 +1,4 @@
-//! The contract of [`Transport`], as tests that run against any implementation.
+//! Tests of the contract of [`Transport`], which run against any implementation.
 //!
 //! An implementation provides a [`Harness`] of two connected endpoints, and its test calls
 //! [`check`].
@@ -13,8 +13,9 @@ use bytes::Bytes;
 
 use crate::{ReadEnd, Role, Transport, WriteError};
 
-/// The two endpoints of one established connection. Each must permit the other at least [`STREAMS`]
-/// and at most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`] unread bytes.
+/// The two endpoints of one established connection. Each endpoint must permit the other at least
+/// [`STREAMS`] and at most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`]
+/// unread bytes.
 pub trait Harness {
     /// Calls `act` with the endpoint that has this role.
     fn end(&mut self, role: Role, act: &mut dyn FnMut(&mut dyn Transport));
@@ -26,16 +27,16 @@ pub trait Harness {
     fn notices(&mut self, role: Role) -> Vec<Notice>;
 }
 
-/// An event that the owner of a connection reports to HTTP/3.
+/// An event that the owner of a connection reports to the HTTP/3 layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// More streams can be opened than before.
     StreamsAvailable,
     /// The peer opened streams.
     StreamsArrived,
-    /// A stream has data, its end or its reset to read.
+    /// A stream is readable: it has data, its end or a reset.
     Readable(u64),
-    /// A stream can be written to again.
+    /// A stream is writable again.
     Writable(u64),
     /// The peer sent STOP_SENDING for a stream.
     Stopped {
@@ -53,7 +54,7 @@ pub const STREAMS: usize = 4;
 /// Maximum number of streams of each kind, and of unread chunks of [`CHUNK`] bytes, that a
 /// [`Harness`] may permit.
 pub const MANY: usize = 1000;
-/// Number of bytes to write at once to fill a stream.
+/// Number of bytes per write when a test fills a stream.
 pub const CHUNK: usize = 16 << 10;
 
 /// Runs every test of the contract, each with a new connection.
@@ -80,7 +81,7 @@ pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
     with(closes);
 }
 
-/// A harness with shorter method calls.
+/// A wrapper around a harness with shorter method calls.
 struct Ends<H>(H);
 
 const C: Role = Role::Client;
@@ -142,7 +143,7 @@ impl<H: Harness> Ends<H> {
         }
     }
 
-    /// Opens a stream at the client, writes `data` to it, and accepts it at the server.
+    /// Opens a stream on the client, writes `data` to it, and accepts it on the server.
     fn opened(&mut self, data: &[u8]) -> u64 {
         let stream = self.open(true).expect("a stream is permitted");
         assert_eq!(self.write(C, stream, data), Ok(data.len()));
@@ -260,7 +261,7 @@ fn write_takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
         assert!(written <= CHUNK * MANY, "there is a limit");
     }
     assert_eq!(ends.write(C, stream, b"x"), Ok(0));
-    // Reading at the server eventually makes room.
+    // Reading on the server eventually makes room.
     let mut read = 0;
     while !ends.notices(C).contains(&Notice::Writable(stream)) {
         let (data, end) = ends.drain(S, stream);

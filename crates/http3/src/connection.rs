@@ -1,4 +1,4 @@
-//! The connection: assigns stream types, and handles shutdown and connection errors.
+//! The HTTP/3 connection, which assigns stream types, and handles shutdown and connection errors.
 
 mod control;
 mod datagrams;
@@ -57,7 +57,8 @@ pub struct Connection {
     decoder_stream: Option<LocalStream>,
     /// Number of bytes of incomplete and blocked field sections buffered on all streams.
     buffered: usize,
-    /// Number of further requests that the peer may waste; see [`Config::max_cancelled_requests`].
+    /// Number of additional requests that the peer may waste; see
+    /// [`Config::max_cancelled_requests`].
     waste_left: u32,
     peer_settings: Option<Settings>,
     peer_goaway: Option<u64>,
@@ -106,7 +107,7 @@ impl Busy {
     }
 }
 
-/// The peer's streams of types that may exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
+/// The peer's streams of the types of which there may be only one (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug, Default)]
 struct CriticalStreams {
     control: Option<u64>,
@@ -114,7 +115,7 @@ struct CriticalStreams {
     decoder: Option<u64>,
 }
 
-/// One request and its response.
+/// One request with its response.
 #[derive(Debug)]
 struct RequestStream {
     receive: Receive,
@@ -130,7 +131,7 @@ struct RequestStream {
     is_wasted: bool,
 }
 
-/// An error caused by received data.
+/// An error that received data has caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Connection(ConnectionError),
@@ -152,9 +153,9 @@ impl From<crate::StreamError> for Fault {
 }
 
 impl Connection {
-    /// Creates a connection, whose transport may still be in its handshake. `random` determines the
-    /// reserved values that are sent if [`Config::grease`] is set. Connections can share a
-    /// `config`.
+    /// Creates a connection. The transport's handshake may still be in progress. `random`
+    /// determines the reserved values that are sent if [`Config::grease`] is set. Connections can
+    /// share a `config`.
     pub fn new(role: Role, config: impl Into<Arc<Config>>, random: &mut Random) -> Self {
         let config = config.into();
         Self {
@@ -194,8 +195,8 @@ impl Connection {
         event
     }
 
-    /// Frees the memory that only a busy connection needs. Worth calling when the connection has
-    /// been idle for a while; the memory is allocated again when needed.
+    /// Frees the memory that only a busy connection needs. Call this when the connection has been
+    /// idle for some time; the memory is allocated again when needed.
     pub fn compact(&mut self) {
         if self.busy.is_empty() {
             self.busy.release();
@@ -257,8 +258,8 @@ impl Connection {
         self.requests.streams()
     }
 
-    /// Returns whether the connection was closed, by [`Connection::close`] or because of an error
-    /// by the peer.
+    /// Returns whether the connection was closed, either by [`Connection::close`] or because of an
+    /// error by the peer.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -278,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Reports that the peer has opened streams; accepts and reads all of them.
+    /// Reports that the peer has opened streams. Accepts and reads all of them.
     pub fn on_streams_arrived<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         while !self.closed
             && let Some(stream) = transport.accept_unidirectional()
@@ -305,7 +306,7 @@ impl Connection {
         self.flush_feedback(transport);
     }
 
-    /// Reports that `stream` can be written to again.
+    /// Reports that `stream` is writable again.
     pub fn on_writable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.closed {
             return;
@@ -340,15 +341,15 @@ impl Connection {
     /// Reports that the QUIC connection is gone. Call this before
     /// [`on_readable`](Self::on_readable) for data that arrived together with the end.
     ///
-    /// Messages that were cut off by this are not reported as reset, since the owner learns of the
-    /// end from the connection itself. Data that arrived before can still be read, and messages
-    /// that arrived completely, or were reset before, are reported.
+    /// Messages that this truncates are not reported as reset, since the owner learns of the end
+    /// from the connection itself. Data that arrived earlier can still be read, and messages that
+    /// arrived completely or were reset earlier are reported.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
     }
 
     /// Returns whether `stream`, on which reading has failed, ended with the QUIC connection and
-    /// was not reset before.
+    /// was not reset earlier.
     fn is_cut_off<T: Transport + ?Sized>(&self, transport: &mut T, stream: u64) -> bool {
         self.transport_is_closed && transport.read(stream, 0).is_ok()
     }

@@ -7,7 +7,7 @@ pub enum DatagramError {
     /// The peer's SETTINGS have not arrived; until then, no datagrams may be sent (RFC 9297
     /// §2.1.1).
     SettingsUnknown,
-    /// This endpoint, the peer or the transport does not use datagrams.
+    /// This endpoint, the peer or the transport does not support datagrams.
     Unsupported,
     /// This request does not use datagrams: it is not an extended CONNECT (RFC 9297 §2).
     NotForDatagrams,

@@ -2,7 +2,7 @@ use core::fmt;
 
 use crate::{Code, QpackError};
 
-/// A connection error: the peer did something that ends the connection (RFC 9114 §8).
+/// A connection error: a violation by the peer that ends the connection (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConnectionError {
@@ -10,7 +10,7 @@ pub struct ConnectionError {
     pub code: Code,
     /// A description of the error for logs.
     pub reason: &'static str,
-    /// The exact QPACK error, if it is one.
+    /// The exact QPACK error, if this is a QPACK error.
     pub qpack: Option<QpackError>,
 }
 
@@ -39,7 +39,7 @@ impl core::error::Error for ConnectionError {
     }
 }
 
-/// A stream error: the peer did something that ends one request stream (RFC 9114 §8).
+/// A stream error: a violation by the peer that ends one request stream (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamError {
@@ -87,16 +87,16 @@ pub enum SendError {
     StreamClosed,
     /// The peer asked to stop sending this message, with this error code.
     Stopped(Code),
-    /// Only the other role (client or server) may send this.
+    /// Only the other role (client or server) may send this kind of message.
     WrongRole,
-    /// This cannot be sent at this point of the message.
+    /// This part cannot be sent at this point of the message.
     OutOfOrder {
-        /// What must be sent first or has already been sent.
+        /// Description of the part that must be sent first or was already sent.
         reason: &'static str,
     },
     /// The message would be malformed (RFC 9114 §4.1.2).
     Malformed {
-        /// What is wrong with it.
+        /// Description of the problem with the message.
         reason: &'static str,
     },
     /// The field section is larger than the peer accepts (RFC 9114 §4.2.2).

@@ -5,8 +5,8 @@ use crate::{Code, ConnectionError, Settings, StreamError};
 /// An event on a connection.
 ///
 /// The order on each stream is: one `Request`, or any number of `Informational` and one `Response`;
-/// then `Data` any number of times; then at most one `Trailers`; then `Finished`. At any point
-/// `Reset` or `Failed` can replace the remaining events.
+/// then any number of `Data`; then at most one `Trailers`; then `Finished`. At any point, `Reset`
+/// or `Failed` can replace the remaining events.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -52,7 +52,8 @@ pub enum Event {
         /// The request stream.
         stream: u64,
     },
-    /// `send_body` previously took only part of its data, or none, and can now take more.
+    /// The stream is writable: `send_body` previously took only part of its data, or none, and can
+    /// now take more.
     Writable {
         /// The request stream.
         stream: u64,
@@ -90,7 +91,7 @@ pub enum Event {
     /// on streams with IDs of at least `id` were not processed and have failed with
     /// H3_REQUEST_REJECTED.
     GoAway {
-        /// A stream ID from a server, a push ID from a client.
+        /// The identifier in GOAWAY: a stream ID from a server, or a push ID from a client.
         id: u64,
     },
     /// This endpoint closed the connection because of an error by the peer. This is the last event.

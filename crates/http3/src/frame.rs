@@ -72,7 +72,8 @@ pub(crate) struct FrameHeaderDecoder {
 }
 
 impl FrameHeaderDecoder {
-    /// Takes a header from the start of `input`, or all of `input` if the header does not end in it.
+    /// Reads a header from the start of `input`, and consumes it, or consumes all of `input` if the
+    /// header does not end in it.
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
         if self.filled == 0
             && let Some((header, used)) = FrameHeader::parse(input)
@@ -101,7 +102,7 @@ impl FrameHeaderDecoder {
     }
 }
 
-/// Takes up to `limit` bytes from the start of `input`.
+/// Removes and returns up to `limit` bytes from the start of `input`.
 pub(crate) fn take(input: &mut Bytes, limit: u64) -> Bytes {
     let length = usize::try_from(limit).unwrap_or(usize::MAX).min(input.len());
     input.split_to(length)
@@ -124,8 +125,8 @@ pub(crate) fn put_frame(output: &mut Vec<u8>, frame_type: u64, payload: &[u8]) {
 }
 
 /// Returns the HEADERS frame of an encoded field section and, if `content` follows, the header of a
-/// DATA frame with that many bytes. It is cut from `scratch` so that many short frames share one
-/// allocation.
+/// DATA frame with that many bytes. The result is split off `scratch`, so that many short frames
+/// share one allocation.
 pub(crate) fn headers_frame(scratch: &mut BytesMut, section: &[u8], content: Option<u64>) -> Bytes {
     let wanted = section.len().saturating_add(2 * HEADER_MAX);
     if scratch.capacity() < wanted {
@@ -151,8 +152,8 @@ fn put_header(output: &mut BytesMut, frame_type: u8, length: u64) {
 /// Number of bytes to allocate at once for frames and frame headers.
 const SCRATCH: usize = 2048;
 
-/// Returns the header of a DATA frame with `length` bytes, cut from `scratch` so that many headers
-/// share one allocation.
+/// Returns the header of a DATA frame with `length` bytes. The result is split off `scratch`, so
+/// that many headers share one allocation.
 pub(crate) fn data_header(scratch: &mut BytesMut, length: u64) -> Bytes {
     if scratch.capacity() < HEADER_MAX {
         scratch.reserve(SCRATCH);

@@ -10,7 +10,7 @@ fn header_bytes(frame_type: u64, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// RFC 9114 §11.2.1.
+/// Tests the requirements of RFC 9114 §11.2.1.
 #[test]
 fn frame_types_have_the_numbers_of_the_rfc() {
     let mut decoder = FrameHeaderDecoder::default();
@@ -45,7 +45,7 @@ fn data_headers_share_an_allocation() {
 }
 
 proptest! {
-    /// The same header is decoded, and the bytes after it remain, wherever the chunks end.
+    /// Wherever the chunks end, the same header is decoded, and the bytes after it remain.
     #[test]
     fn a_header_is_decoded_from_chunks_of_any_size(
         frame_type in 0u64..1 << 62,

@@ -1,4 +1,4 @@
-//! Checks of this crate's private decoders, for the fuzz targets only.
+//! Checks of this crate's private decoders, only for fuzz targets.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -103,7 +103,8 @@ pub fn check_field_section(bytes: &[u8]) {
     let lengths = fields.iter().map(|(name, value, _)| name.len() + value.len());
     assert_eq!(size, lengths.sum::<usize>() as u64 + FIELD_OVERHEAD * fields.len() as u64);
     let encoded = encode_static(&lines);
-    // The limit on a HEADERS frame documented at `Config::max_field_section_size`.
+    // This is the limit on a HEADERS frame that the documentation of
+    // `Config::max_field_section_size` states.
     assert!(encoded.len() as u64 <= size + MAX_PREFIX);
     assert_eq!(section(&encoded, size).as_ref(), Ok(&fields));
     if let Some(less) = size.checked_sub(1) {
@@ -126,8 +127,8 @@ fn encoder_with_a_table() -> Encoder {
     encoder
 }
 
-/// Checks that the effect of the peer's QPACK streams does not depend on how they are split into
-/// chunks: the same error, table and response instructions.
+/// Checks that the effect of the peer's QPACK streams (error, table and response instructions) does
+/// not depend on how they are split into chunks.
 ///
 /// # Panics
 /// If the check fails.
@@ -136,7 +137,7 @@ pub fn check_instructions(bytes: &[u8]) {
         let mut decoder = Decoder::new(512);
         let error = bytes.chunks(chunk).find_map(|part| decoder.receive(part).err());
         decoder.acknowledge_insertions();
-        // Reads every entry, by a section that references all that can exist.
+        // Reads every entry, using a section that references all entries that can exist.
         let inserted = decoder.inserted();
         let mut section = vec![u8::try_from(inserted % 32 + 1).expect("at most 32"), 0];
         section.push(0x80);
@@ -175,8 +176,8 @@ pub fn check_priority(field: &[u8]) {
     }
 }
 
-/// Checks Huffman coded strings: each string has exactly one encoding, so encoding a decoded string gives
-/// the original bytes; and every string can be encoded.
+/// Checks Huffman coding: every string can be encoded and has exactly one encoding, so encoding a
+/// decoded string returns the original bytes.
 ///
 /// # Panics
 /// If a check fails.

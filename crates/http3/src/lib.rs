@@ -9,8 +9,8 @@
 //! [`Connection::read_body`]. Each method borrows the [`Transport`] for the duration of the call.
 //!
 //! Bodies are never copied: the [`bytes::Bytes`] that the transport returns are passed to the
-//! application as slices of the same allocation. An application slows the sender of a body down by
-//! not reading it.
+//! application as slices of the same allocation. An application slows down the sender of a body by
+//! not reading the body.
 //!
 //! The cargo feature `transport` adds `QuicStreams`, which implements the trait for a connection of
 //! `clearway-transport`; `conformance` adds tests of the trait's contract for any other

@@ -1,4 +1,4 @@
-//! HTTP messages and field sections: the requirements of RFC 9114 §4 for sent and received ones.
+//! Conversion and validation of sent and received HTTP messages and field sections (RFC 9114 §4).
 
 mod content;
 mod fields;
@@ -15,7 +15,8 @@ pub(crate) use outgoing::{content_length, encode_request, encode_response, encod
 pub(crate) enum Exchange {
     /// CONNECT: once it has succeeded, the content is the data of a tunnel (§4.4).
     Connect,
-    /// Extended CONNECT (RFC 9220): also a tunnel, and it can carry HTTP datagrams (RFC 9297 §2).
+    /// Extended CONNECT (RFC 9220): the content is also tunnel data, and the tunnel can carry HTTP
+    /// datagrams (RFC 9297 §2).
     ExtendedConnect,
     /// HEAD: the response has no content.
     Head,

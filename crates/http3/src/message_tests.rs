@@ -30,7 +30,7 @@ fn get_with(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
     request(&[GET, fields].concat())
 }
 
-/// Decodes a `GET` request without one of its pseudo-header fields, and with `instead`.
+/// Decodes a `GET` request in which one pseudo-header field is replaced by `instead`.
 fn get_without(name: &str, instead: Pairs<'_>) -> Result<Request<()>, StreamError> {
     let mut fields: Vec<_> = GET.iter().copied().filter(|field| field.0 != name).collect();
     fields.extend(instead);
@@ -52,7 +52,7 @@ fn a_request_is_understood() {
     assert_eq!(request.headers().get_all("x").iter().count(), 2);
 }
 
-/// RFC 9114 §4.3.1: exactly one :method, :scheme and :path.
+/// A request must have exactly one :method, :scheme and :path (RFC 9114 §4.3.1).
 #[test]
 fn section_4_3_1_mandatory_pseudo_fields() {
     for name in [":method", ":scheme", ":path"] {
@@ -64,7 +64,7 @@ fn section_4_3_1_mandatory_pseudo_fields() {
     assert_malformed(request(&[]));
 }
 
-/// RFC 9114 §4.3.1: http and https need a nonempty authority.
+/// Http and https need a nonempty authority (RFC 9114 §4.3.1).
 #[test]
 fn section_4_3_1_authority_is_mandatory() {
     assert_malformed(get_without(":authority", &[]));
@@ -76,7 +76,7 @@ fn section_4_3_1_authority_is_mandatory() {
     assert_eq!(request.uri(), "https://b.example/x?y");
 }
 
-/// RFC 9114 §4.3.1: :authority and host must be equal if both are present.
+/// :authority and host must be equal if both are present (RFC 9114 §4.3.1).
 #[test]
 fn section_4_3_1_authority_and_host_agree() {
     assert!(get_with(&[("host", "a.example")]).is_ok());
@@ -102,8 +102,8 @@ fn section_4_3_1_invalid_methods_and_schemes() {
     assert_malformed(get_without(":scheme", &[(":scheme", "ht tp")]));
 }
 
-/// RFC 9114 §4.3: undefined pseudo-header fields, those of responses, and those after regular
-/// fields.
+/// Requests are rejected if they have undefined pseudo-header fields, those of responses, or
+/// pseudo-header fields after regular fields (RFC 9114 §4.3).
 #[test]
 fn section_4_3_pseudo_fields_out_of_place() {
     assert_malformed(request(&[&[(":protocol", "x")], GET].concat()));
@@ -117,7 +117,7 @@ fn section_4_3_pseudo_fields_out_of_place() {
     }
 }
 
-/// RFC 9114 §4.3.2: exactly one valid :status; §4.5: not 101.
+/// A response must have exactly one valid :status (RFC 9114 §4.3.2), which must not be 101 (§4.5).
 #[test]
 fn section_4_3_2_status() {
     assert_eq!(response(&[(":status", "404")]).unwrap().status(), StatusCode::NOT_FOUND);
@@ -128,7 +128,7 @@ fn section_4_3_2_status() {
     }
 }
 
-/// RFC 9114 §4.4.
+/// Tests the requirements of RFC 9114 §4.4.
 #[test]
 fn section_4_4_connect() {
     let connect = (":method", "CONNECT");
@@ -143,7 +143,8 @@ fn section_4_4_connect() {
     assert_malformed(request_with(&[(":authority", "a:1"), (":scheme", "https")]));
 }
 
-/// RFC 9114 §4.2: names are lowercase; §10.3: names and values have only valid characters.
+/// Field names must be lowercase (RFC 9114 §4.2), and names and values must have only valid
+/// characters (§10.3).
 #[test]
 fn section_4_2_names_and_values() {
     for name in ["Accept", "a b", "a:", "", "\u{e9}", "a\0"] {
@@ -158,7 +159,7 @@ fn section_4_2_names_and_values() {
     assert_malformed(section(SectionKind::Trailers, &[("X", "1")]).map(|_| ()));
 }
 
-/// RFC 9114 §4.2: connection-specific fields, and te.
+/// Tests connection-specific fields, and the field te (RFC 9114 §4.2).
 #[test]
 fn section_4_2_connection_specific_fields() {
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
@@ -174,7 +175,7 @@ fn section_4_2_connection_specific_fields() {
     assert_malformed(section(SectionKind::Trailers, &[("te", "trailers")]).map(|_| ()));
 }
 
-/// RFC 9114 §4.2.1.
+/// Tests the requirements of RFC 9114 §4.2.1.
 #[test]
 fn section_4_2_1_cookies_are_joined() {
     let request = get_with(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]).unwrap();
@@ -182,7 +183,7 @@ fn section_4_2_1_cookies_are_joined() {
     assert_eq!(cookies, ["a=1; b=2"]);
 }
 
-/// RFC 9110 §8.6: content-length is a number and appears once.
+/// Content-length is a number and appears once (RFC 9110 §8.6).
 #[test]
 fn content_length_is_one_number() {
     for value in ["", "-1", "+1", "1, 1", "0x1", "1 2", "99999999999999999999999"] {
@@ -235,7 +236,7 @@ fn a_sent_request_has_its_pseudo_fields_first() {
         ("accept", "*/*"),
     ];
     assert_eq!(fields, expected.map(|(name, value)| (name.into(), value.into())));
-    // host is sent as :authority.
+    // The field host is sent as :authority.
     let fields = sent(Request::get("/x").header("host", "b.example")).unwrap();
     assert_eq!(fields[2], (":authority".into(), "b.example".into()));
     assert_eq!(fields.len(), 4);
@@ -243,7 +244,7 @@ fn a_sent_request_has_its_pseudo_fields_first() {
     assert_eq!(fields.len(), 2);
 }
 
-/// RFC 9114 §4.2, §4.3: messages that an endpoint must not generate.
+/// Messages that an endpoint must not generate (RFC 9114 §4.2, §4.3).
 #[test]
 fn malformed_messages_are_not_sent() {
     let get = || Request::get("https://a.example/");
@@ -323,7 +324,7 @@ fn extended_connect_is_understood() {
         let fields: Vec<_> = EXTENDED.iter().copied().filter(|field| field.0 != name).collect();
         assert_malformed(request(&fields));
     }
-    // It is malformed with `host` in place of :authority.
+    // The request is malformed if it has `host` instead of :authority.
     let host = [&EXTENDED[..3], &EXTENDED[4..], &[("host", "a.example")]].concat();
     assert_malformed(request(&host));
     assert_malformed(get_with(&[]).and_then(|_| request(&[GET, &EXTENDED[1..2]].concat())));
@@ -354,7 +355,7 @@ fn extended_connect_is_sent() {
     assert_eq!(Protocol::new("a b"), None);
 }
 
-/// RFC 9297 §3.2: fields that a message with capsules must not have.
+/// Fields that a message with capsules must not have (RFC 9297 §3.2).
 #[test]
 fn section_3_2_messages_with_capsules() {
     let capsules = ("capsule-protocol", "?1");
@@ -379,7 +380,7 @@ fn section_3_2_messages_with_capsules() {
     assert_malformed(answer(Exchange::ExtendedConnect, &fields));
 }
 
-/// RFC 9218 §5: the field and the extension are equivalent.
+/// The priority field and the extension are equivalent (RFC 9218 §5).
 #[test]
 fn priorities_are_fields() {
     let received = get_with(&[("priority", "u=1, i")]).unwrap();

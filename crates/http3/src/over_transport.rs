@@ -9,8 +9,8 @@ use crate::{Code, Config, DatagramError, ReadEnd, Role, Settings, Transport, Wri
 
 /// The settings of an HTTP/3 server, bound to its TLS sessions.
 ///
-/// Early data is accepted only if a client that complies with the settings it remembers also
-/// complies with the current ones (RFC 9114 §7.2.4.2). For
+/// Early data is accepted only if a client that complies with the settings that it remembers also
+/// complies with the current ones (RFC 9114 §7.2.4.2). Pass this to
 /// [`TlsServerConfig::early_data_context`](transport::TlsServerConfig::early_data_context).
 #[derive(Clone, Debug)]
 pub struct EarlySettings(Settings);
@@ -33,8 +33,8 @@ impl EarlyDataContext for EarlySettings {
     }
 }
 
-/// The result of reading a stream that no longer exists. Not reported as finished, since a message
-/// that was cut off must not look complete.
+/// The result of reading a stream that no longer exists. Such a stream is not reported as finished,
+/// since a truncated message must not look complete.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
 /// A QUIC connection, borrowed for one HTTP/3 call, and the time of that call.
@@ -44,7 +44,7 @@ pub struct QuicStreams<'a> {
 }
 
 impl<'a> QuicStreams<'a> {
-    /// Creates the streams of `connection` at the time `now`.
+    /// Borrows `connection` for a call at the time `now`.
     pub fn new(now: Timestamp, connection: &'a mut Connection) -> Self {
         Self { now, connection }
     }
@@ -65,8 +65,8 @@ impl<'a> QuicStreams<'a> {
     }
 }
 
-/// Returns the stream ID with this number. A number beyond the range of RFC 9000 §2.1 becomes the
-/// ID of a stream that does not exist.
+/// Returns the stream ID with the number `stream`. A number beyond the range of RFC 9000 §2.1 is
+/// converted to the ID of a stream that does not exist.
 fn stream_id(stream: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(stream))
 }
@@ -115,12 +115,12 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn reset(&mut self, stream: u64, code: u64) {
-        // Fails if the stream has ended, which then needs no reset.
+        // Fails if the stream has ended; it then needs no reset.
         let _ = self.connection.reset(stream_id(stream), VarInt::saturating(code));
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
-        // Fails if the stream has ended, which then need not be stopped.
+        // Fails if the stream has ended; it then need not be stopped.
         let code = VarInt::saturating(code);
         let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
     }
@@ -146,7 +146,7 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
-        // Fails if the stream has ended, which then needs no priority.
+        // Fails if the stream has ended; it then needs no priority.
         let _ = self.connection.set_priority(stream_id(stream), priority, is_incremental);
     }
 

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName};
 
 use crate::structured::{self, Value};
 
-/// The priority of a response (RFC 9218 §4). On a received request it is an
+/// The priority of a response (RFC 9218 §4). A received request contains it as an
 /// [extension](http::Request::extensions).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Priority {
@@ -31,8 +31,8 @@ impl Priority {
         Self { urgency, is_incremental }
     }
 
-    /// Parses a Priority Field Value. Missing parameters, and those with invalid values, have their
-    /// defaults (§4). `None` if the field cannot be parsed.
+    /// Parses a Priority Field Value. Parameters that are missing or have invalid values get their
+    /// defaults (§4). Returns `None` if the field cannot be parsed.
     pub fn parse(field: &[u8]) -> Option<Self> {
         Some(Parameters::parse(field)?.over(Self::default()))
     }
@@ -47,8 +47,8 @@ impl Priority {
         Parameters::of(response).map_or(self, |parameters| parameters.over(self))
     }
 
-    /// Returns the transport priority: higher values are sent first. Streams without a priority
-    /// have 0, the same as urgency 3.
+    /// Returns the transport priority; streams with higher values are sent first. Streams without a
+    /// priority have 0, the same as urgency 3.
     pub(crate) fn level(self) -> i32 {
         3i32.saturating_sub(i32::from(self.urgency.min(LEAST_URGENT)))
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The parameters in a field.
+/// The priority parameters in a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parameters {
     urgency: Option<u8>,
@@ -138,7 +138,8 @@ mod tests {
         headers
     }
 
-    /// RFC 9218 §4: defaults; unknown parameters, wrong types and values out of range are ignored.
+    /// Missing parameters have defaults, and unknown parameters, wrong types and values out of
+    /// range are ignored (RFC 9218 §4).
     #[test]
     fn section_4_parameters() {
         let priority = |urgency, is_incremental| Some(Priority { urgency, is_incremental });

@@ -2,8 +2,8 @@ use core::fmt;
 use std::sync::Arc;
 
 /// The protocol of an extended CONNECT request (RFC 9220): the value of `:protocol`. It is one of
-/// the request's [extensions](http::Request::extensions); with it, a CONNECT request has a full
-/// URI.
+/// the request's [extensions](http::Request::extensions). A CONNECT request with this extension has
+/// a full URI.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Protocol(Arc<str>);
 

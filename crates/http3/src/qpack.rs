@@ -1,8 +1,8 @@
 //! QPACK field compression (RFC 9204): the static table, Huffman coding, and the dynamic table in both directions.
 //!
-//! The [`Decoder`] keeps the table that the peer's encoder fills, within the limits that this
-//! endpoint advertised. The [`Encoder`] keeps the table that sent field sections reference, within
-//! the limits that the peer advertised and that the local configuration sets.
+//! The [`Decoder`] maintains the table that the peer's encoder fills, within the limits that this
+//! endpoint has advertised. The [`Encoder`] maintains the table that sent field sections reference,
+//! within the limits of the peer's settings and the local configuration.
 
 mod decoder;
 mod decoder_stream;
@@ -25,7 +25,7 @@ pub(crate) use huffman::{
 };
 pub(crate) use lines::{Field, FieldLines};
 
-/// Number of bytes that every field counts in addition to its name and value (RFC 9114 §4.2.2, RFC
+/// Number of bytes that each field counts in addition to its name and value (RFC 9114 §4.2.2, RFC
 /// 9204 §3.2.1).
 pub(crate) const FIELD_OVERHEAD: u64 = 32;
 

@@ -41,12 +41,12 @@ fn is_invalid(section: &[u8]) -> bool {
     matches!(decode(section, 1000), Err(DecodeFailure::Invalid(_)))
 }
 
-/// RFC 9204 Appendix B.1.
+/// Tests the example in RFC 9204 Appendix B.1.
 #[test]
 fn the_example_of_the_rfc() {
     let section = b"\x00\x00\x51\x0b/index.html";
     assert_eq!(decode(section, 1000).unwrap(), [owned(":path", "/index.html", false)]);
-    // The same field in fewer bytes, with Huffman coding.
+    // The same field takes fewer bytes with Huffman coding.
     let (section, size) = encode(&[owned(":path", "/index.html", false)]);
     assert_eq!(section[..3], [0, 0, 0x51]);
     assert_eq!(section[3], 0x80 | 8);
@@ -63,11 +63,11 @@ fn each_representation_is_used_where_it_is_shortest() {
     assert_eq!(first("authorization", "x", true), 0b0111_1111);
     assert_eq!(first("~~", "x", false), 0b0010_0010);
     assert_eq!(first("~~", "x", true), 0b0011_0010);
-    // RFC 9204 §4.5.4: a never-indexed field is a literal even if the table contains it.
+    // A never-indexed field is a literal even if the table contains it (RFC 9204 §4.5.4).
     assert_eq!(first(":method", "GET", true), 0b0111_1111);
 }
 
-/// RFC 9204 §4.5.1.1: with a maximum capacity of zero, the Required Insert Count must be zero.
+/// With a maximum capacity of zero, the Required Insert Count must be zero (RFC 9204 §4.5.1.1).
 #[test]
 fn a_required_insert_count_is_refused() {
     assert!(is_invalid(&[0x01, 0x00]));
@@ -82,7 +82,7 @@ fn a_negative_base_is_refused() {
     assert_eq!(decode(&[0x00, 0x05], 1000).unwrap(), []);
 }
 
-/// RFC 9204 §2.2.3: references to entries that do not exist, dynamic and static.
+/// References to dynamic or static entries that do not exist are rejected (RFC 9204 §2.2.3).
 #[test]
 fn references_to_missing_entries_are_refused() {
     assert!(is_invalid(&[0, 0, 0b1000_0000]));
@@ -102,7 +102,7 @@ fn truncated_sections_are_refused() {
     }
 }
 
-/// RFC 9114 §4.2.2: the name, the value and 32 are counted before anything is stored.
+/// The name, the value and 32 bytes are counted before anything is stored (RFC 9114 §4.2.2).
 #[test]
 fn the_limit_counts_name_value_and_32() {
     let fields = [owned("~~", "~~~", false), owned(":method", "GET", false)];
@@ -126,7 +126,7 @@ fn a_long_value_is_refused_before_it_is_decoded_completely() {
     assert_eq!(outcome, Err(DecodeFailure::TooLarge));
 }
 
-/// RFC 9204 §4.3.1, §3.2.3: with a maximum capacity of zero, only that capacity can be set.
+/// With a maximum capacity of zero, only that capacity can be set (RFC 9204 §4.3.1, §3.2.3).
 #[test]
 fn encoder_instructions_can_only_set_capacity_zero() {
     assert_eq!(Decoder::default().receive(&[0x20, 0x20, 0x3f]), Ok(()));
@@ -142,7 +142,7 @@ fn encoder_instructions_can_only_set_capacity_zero() {
     }
 }
 
-/// RFC 9204 §4.4: without insertions nothing can be acknowledged, but streams can be canceled.
+/// Without insertions, nothing can be acknowledged, but streams can be canceled (RFC 9204 §4.4).
 #[test]
 fn decoder_instructions_without_a_table_can_only_cancel_streams() {
     let mut encoder = Encoder::default();

@@ -3,6 +3,6 @@
 pub enum Role {
     /// The client, which sends requests.
     Client,
-    /// The server, which answers requests.
+    /// The server, which responds to requests.
     Server,
 }

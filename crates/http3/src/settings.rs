@@ -13,7 +13,7 @@ const H3_DATAGRAM: u64 = 0x33;
 pub(crate) const MAX_PAYLOAD: u64 = 4096;
 
 /// The peer's settings from its SETTINGS frame (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3, RFC 9297
-/// §2.1.1), without unknown ones.
+/// §2.1.1), without unknown settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
@@ -48,7 +48,7 @@ impl Settings {
             max_field_section_size: Some(config.max_field_section_size),
             qpack_max_table_capacity: config.qpack_max_table_capacity,
             qpack_blocked_streams: config.blocked_streams(),
-            // RFC 8441 §3: it has no meaning when sent by a client.
+            // The setting has no meaning when a client sends it (RFC 8441 §3).
             extended_connect: config.extended_connect && role == Role::Server,
             datagrams: config.datagrams,
         }
@@ -88,7 +88,8 @@ impl Settings {
                 "the server accepted early data and changed the capacity of the dynamic table",
             ));
         }
-        // A size that is no longer sent has been reset from a value that is not the default.
+        // A size that is no longer sent had a value other than the default before, and has been
+        // reset to the default.
         let is_size_kept = match (remembered.max_field_section_size, self.max_field_section_size) {
             (None, size) => size.is_none(),
             (Some(remembered), size) => size.is_some_and(|size| size >= remembered),
@@ -122,7 +123,7 @@ impl Settings {
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
                 ENABLE_CONNECT_PROTOCOL => settings.extended_connect = flag(value)?,
                 H3_DATAGRAM => settings.datagrams = flag(value)?,
-                // RFC 9114 §7.2.4.1: HTTP/2 settings without a counterpart in HTTP/3.
+                // HTTP/2 settings without a counterpart in HTTP/3 are errors (RFC 9114 §7.2.4.1).
                 0x00 | 0x02..=0x05 => {
                     return Err(ConnectionError::new(
                         Code::SETTINGS_ERROR,
@@ -172,7 +173,7 @@ mod tests {
         payload
     }
 
-    /// RFC 9114 §7.2.4: unknown settings are ignored.
+    /// Unknown settings are ignored (RFC 9114 §7.2.4).
     #[test]
     fn unknown_settings_are_ignored() {
         let settings =
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(Settings::decode(&[]).unwrap(), Settings::default());
     }
 
-    /// RFC 9114 §7.2.4.1 and §7.2.4.
+    /// Tests the requirements of RFC 9114 §7.2.4.1 and §7.2.4.
     #[test]
     fn http2_settings_and_duplicates_are_errors() {
         for identifier in [0x00, 0x02, 0x03, 0x04, 0x05] {
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// RFC 9114 §7.1: the payload contains exactly its fields.
+    /// The payload must contain exactly its fields (RFC 9114 §7.1).
     #[test]
     fn truncated_settings_are_errors() {
         for bytes in [&[0x06][..], &[0x40], &[0x06, 0x40]] {
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    /// RFC 9114 §7.2.4.2, RFC 9204 §3.2.3, RFC 9297 §2.1.1.
+    /// Tests the requirements of RFC 9114 §7.2.4.2, RFC 9204 §3.2.3, RFC 9297 §2.1.1.
     #[test]
     fn settings_after_early_data_permit_no_less() {
         let remembered = Settings {
@@ -278,8 +279,8 @@ mod tests {
             let outcome = settings.check_early_data(&remembered);
             assert_eq!(outcome.err().map(|error| error.code), decoder_error, "{capacity}");
         }
-        // Settings that had their defaults may only be raised, but a field section size is a
-        // stricter limit than none.
+        // Settings that had their defaults may only be raised, but any field section size is a
+        // stricter limit than having none.
         let raised = Settings { max_field_section_size: None, ..remembered };
         assert_eq!(raised.check_early_data(&Settings::default()), Ok(()));
         assert!(remembered.check_early_data(&Settings::default()).is_err());

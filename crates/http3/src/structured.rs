@@ -1,8 +1,8 @@
-//! Structured fields (RFC 8941): dictionaries and items, of which only integers and booleans are
-//! returned. Everything else is validated and skipped, since one error makes the whole field
-//! invalid (§4.2).
+//! Parsing of structured fields (RFC 8941): dictionaries and items, of which only integers and
+//! booleans are returned. All other values are validated and skipped, since one error makes the
+//! whole field invalid (§4.2).
 
-/// The value of a member or an item.
+/// The value of a dictionary member or an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
     Integer(i64),
@@ -55,7 +55,7 @@ pub(crate) fn item(field: &[u8]) -> Result<Value, Invalid> {
     if input.is_empty() { Ok(value) } else { Err(Invalid) }
 }
 
-/// The unparsed rest of a field.
+/// The unparsed remainder of a field.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -73,7 +73,7 @@ impl<'a> Input<'a> {
         Some(*first)
     }
 
-    /// Takes `byte` if it is next.
+    /// Consumes the next byte if it is `byte`. Returns whether it was.
     fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         if is_next {
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
         is_next
     }
 
-    /// Takes bytes as long as `is_part` returns true.
+    /// Consumes and returns bytes as long as `is_part` returns true.
     fn take_while(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|byte| !is_part(*byte)).unwrap_or(self.0.len());
         let (part, rest) = self.0.split_at_checked(end).unwrap_or((self.0, &[]));
@@ -140,7 +140,7 @@ impl<'a> Input<'a> {
             b'-' | b'0'..=b'9' => self.number(),
             b'"' => self.string(),
             b'*' | b'a'..=b'z' | b'A'..=b'Z' => {
-                // A token (§4.2.6): tchar, ":" and "/".
+                // A token consists of tchar, ":" and "/" (§4.2.6).
                 self.take_while(|byte| {
                     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)
                 });

@@ -11,13 +11,13 @@ use crate::DatagramError;
 /// here.
 ///
 /// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more
-/// streams are opened, nothing more is written, and data that arrived before can still be read.
+/// streams are opened, nothing more is written, and data that arrived earlier can still be read.
 pub trait Transport {
     /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always
     /// when the connection is gone.
     fn open_bidirectional(&mut self) -> Option<u64>;
 
-    /// Opens a unidirectional stream; `None` as with
+    /// Opens a unidirectional stream; returns `None` in the same cases as
     /// [`open_bidirectional`](Self::open_bidirectional).
     fn open_unidirectional(&mut self) -> Option<u64>;
 
@@ -29,14 +29,14 @@ pub trait Transport {
     /// `None` if there is none.
     fn accept_unidirectional(&mut self) -> Option<u64>;
 
-    /// Writes as much from the start of `data` as the stream takes, and returns the number of
-    /// bytes; zero if the stream is blocked. If not all of `data` was taken, the owner of the
+    /// Writes as much from the start of `data` as the stream accepts. Returns the number of bytes,
+    /// which is zero if the stream is blocked. If not all of `data` was accepted, the owner of the
     /// connection calls [`on_writable`](crate::Connection::on_writable) when there is room again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
-    /// Writes two parts, one after the other, like [`write`](Self::write); if the stream takes all
-    /// of them and `end` is set, also ends it like [`finish`](Self::finish). A transport may
-    /// override this to do it in one step.
+    /// Writes two parts, one after the other, like [`write`](Self::write); if the stream accepts
+    /// all of the data and `end` is set, also ends the stream like [`finish`](Self::finish). A
+    /// transport may override this to do so in one step.
     fn write_parts(
         &mut self,
         stream: u64,
@@ -61,15 +61,16 @@ pub trait Transport {
     /// Ends the sending part of `stream` after the data written so far.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
-    /// Resets the sending part of `stream` (RFC 9000 §19.4). Has no effect if it has ended, because
-    /// the peer has acknowledged everything or because it was reset before.
+    /// Resets the sending part of `stream` (RFC 9000 §19.4). Has no effect if that part has already
+    /// ended, because the peer has acknowledged everything or because it was reset earlier.
     fn reset(&mut self, stream: u64, code: u64);
 
     /// Asks the peer to stop sending on `stream` and discards received data (RFC 9000 §19.5). Has
     /// no effect if the receiving part has ended.
     fn stop_sending(&mut self, stream: u64, code: u64);
 
-    /// Returns the next bytes of `stream`, in order, at most `max`; `None` if there are none now.
+    /// Returns the next bytes of `stream`, in order, at most `max` of them; `None` if none are
+    /// available now.
     ///
     /// A reset is reported as soon as it is received, even if `max` is zero: earlier unread data is
     /// dropped, and the owner of the connection calls
@@ -78,7 +79,7 @@ pub trait Transport {
     /// chunks are never returned.
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
 
-    /// Sets the priority of `stream`. Its data is sent before that of streams with a lower
+    /// Sets the priority of `stream`. Its data is sent before the data of streams with a lower
     /// `priority`. Streams with the same priority are sent round-robin if `is_incremental` is set,
     /// otherwise one after another, by stream ID. By default, streams have priority 0 and are
     /// incremental. A transport without priorities ignores this.
@@ -94,15 +95,15 @@ pub trait Transport {
     }
 
     /// Sends a QUIC DATAGRAM frame (RFC 9221). A transport returns only the errors `TooLarge`,
-    /// `QueueFull`, `Unsupported` and `ConnectionClosed`; one without datagrams always returns
-    /// `Unsupported`.
+    /// `QueueFull`, `Unsupported` and `ConnectionClosed`; a transport without datagrams always
+    /// returns `Unsupported`.
     fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
         let _ = data;
         Err(DatagramError::Unsupported)
     }
 
-    /// Takes the oldest received DATAGRAM frame. A transport keeps a limited number, and drops the
-    /// oldest beyond that.
+    /// Removes and returns the payload of the oldest received DATAGRAM frame. A transport keeps a
+    /// limited number of frames, and drops the oldest when there are more.
     fn receive_datagram(&mut self) -> Option<Bytes> {
         None
     }
@@ -156,13 +157,13 @@ impl core::error::Error for WriteError {}
 /// The reason why nothing more can be read from a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
-    /// Everything the peer sent has been read.
+    /// The stream has ended, and everything that the peer sent has been read.
     Finished,
     /// The peer reset the stream, with this application error code.
     ///
     /// Also returned, with H3_REQUEST_CANCELLED, for a stream that does not exist or cannot be
-    /// read, and for every stream of a connection that is gone, once data that arrived before has
-    /// been read. Such a stream is never reported as finished: a message that was cut off must not
-    /// look complete.
+    /// read, and for every stream of a connection that is gone, once data that arrived earlier has
+    /// been read. Such a stream is never reported as finished: a truncated message must not look
+    /// complete.
     Reset(u64),
 }

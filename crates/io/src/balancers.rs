@@ -1,4 +1,5 @@
-//! The server's side of load balancers that put a [preface](clearway_wire::preface) before each datagram.
+//! Server-side support for load balancers that prepend a [preface](clearway_wire::preface) with the
+//! client's address to each datagram.
 
 use core::net::IpAddr;
 use std::io;
@@ -12,8 +13,8 @@ use crate::via::Via;
 /// Maximum number of load balancers per server.
 pub const MAX_BALANCERS: usize = 256;
 
-/// The balancers from which a server exclusively accepts datagrams. If there are none, it accepts
-/// them from everyone, without prefaces.
+/// The balancers from which a server accepts datagrams. If there are none, it accepts datagrams
+/// from any address, without prefaces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Balancers(Arc<[IpAddr]>);
 
@@ -31,15 +32,15 @@ impl Balancers {
         Ok(Self(addresses.into()))
     }
 
-    /// Returns whether anyone may send to the server, without prefaces.
+    /// Returns whether datagrams are accepted from any address, without prefaces.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the part of a received datagram that is for the server; `None` if its sender is not
-    /// allowed. If it has a preface, the addresses in the metadata become those of the client, next
-    /// to the balancer's address. A datagram without a preface comes from the balancer itself, such
-    /// as a health check.
+    /// Returns a received datagram without its preface; `None` if its sender is not allowed. If
+    /// there is a preface, the metadata's addresses are replaced by those in the preface, and the
+    /// balancer's address is added. A datagram without a preface, such as a health check, comes
+    /// from the balancer itself.
     pub(crate) fn admit<'a>(
         &self,
         meta: &mut Meta,

@@ -1,4 +1,4 @@
-//! Connection count of a group of shards.
+//! The connection count of a group of shards.
 
 use core::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Counts one more connection, until the returned value is dropped.
+    /// Counts one additional connection until the returned value is dropped.
     pub(crate) fn count_one(self: &Arc<Self>) -> Counted {
         self.count.fetch_add(1, Ordering::SeqCst);
         Counted(self.clone())

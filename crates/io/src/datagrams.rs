@@ -1,4 +1,4 @@
-//! Conversions between the types of the transport and those of its sockets.
+//! Conversions between the types of the transport and those of the sockets.
 
 use core::net::{IpAddr, SocketAddr};
 use std::io;
@@ -13,11 +13,12 @@ use crate::via::Via;
 pub(crate) struct Meta {
     /// The sender.
     pub(crate) remote: SocketAddr,
-    /// The local address that it was sent to.
+    /// The local address that the datagram was sent to.
     pub(crate) local_ip: Option<IpAddr>,
-    /// Its ECN field (RFC 3168).
+    /// The datagram's ECN field (RFC 3168).
     pub(crate) ecn: EcnCodepoint,
-    /// The balancer that it came from, if the addresses above come from a preface.
+    /// The balancer that forwarded the datagram, if the addresses above were taken from its
+    /// preface.
     pub(crate) via: Option<Via>,
 }
 
@@ -28,7 +29,8 @@ impl From<clearway_udp::Meta> for Meta {
     }
 }
 
-/// Returns what a connection has built at the beginning of `buffer` as a batch for its socket.
+/// Returns the datagrams that a connection has built at the beginning of `buffer`, as a batch for
+/// its socket.
 pub(crate) fn batch<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Batch<'a> {
     Batch {
         destination: transmit.destination,

@@ -1,4 +1,4 @@
-//! Errors of requests to a shard.
+//! Errors in requests to a shard.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clearway_transport::{ConnectError, MigrationError};
 
-/// Why a connection does not begin to migrate to another local address.
+/// The reason why a migration of a connection to another local address does not begin.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MigrateFailure {
@@ -47,7 +47,7 @@ impl fmt::Display for MigrateFailure {
 impl core::error::Error for MigrateFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // Their text includes that of the error.
+            // The text of these variants includes the text of the wrapped error.
             Self::Socket { error, .. } => error.source(),
             Self::Refused(error) => error.source(),
             Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
@@ -55,7 +55,7 @@ impl core::error::Error for MigrateFailure {
     }
 }
 
-/// Why a connection could not be started.
+/// The reason why a connection could not be started.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectFailure {
@@ -72,14 +72,14 @@ pub enum ConnectFailure {
     Panicked,
 }
 
-/// Why a shard ended without being asked to.
+/// The reason why a shard ended unexpectedly.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ShardFailure {
-    /// It panicked, with this panic message. The application code that a shard calls is guarded, so
-    /// this is a bug in the library or in a `tracing` subscriber.
+    /// The shard panicked, with this panic message. The shard catches panics in application code,
+    /// so this is a bug in the library or in a `tracing` subscriber.
     Panicked(Arc<str>),
-    /// Its socket can no longer receive.
+    /// The shard's socket can no longer receive.
     SocketUnusable,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for ConnectFailure {
 impl core::error::Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // Their text includes that of the error.
+            // The text of these variants includes the text of the wrapped error.
             Self::Endpoint(error) => error.source(),
             Self::ShardFailed(failure) => failure.source(),
             Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,

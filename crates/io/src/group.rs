@@ -1,4 +1,4 @@
-//! Several shards at one port.
+//! Several shards that share one port.
 
 mod sockets;
 
@@ -26,37 +26,40 @@ use crate::system::restart::{
 };
 use crate::system::{self, steering::Steering};
 
-/// What the shards of a group need to act as servers.
+/// The configuration that the shards of a group need to act as servers.
 pub struct GroupServerSetup<'a> {
-    /// The configuration of accepted connections, shared by all shards. Its TLS sessions and its
-    /// [`shared_tokens`](ServerConfig::shared_tokens) make the tickets and tokens of one shard
-    /// valid at the others: without the latter, a NEW_TOKEN token is valid only at the shard that
-    /// issued it. A Retry token always returns to the shard that issued it.
+    /// The configuration of accepted connections, shared by all shards. The TLS sessions and
+    /// [`shared_tokens`](ServerConfig::shared_tokens) in it make the tickets and tokens of one
+    /// shard valid at the others: without the latter, a NEW_TOKEN token is valid only at the shard
+    /// that issued it. A Retry token always returns to the shard that issued it.
     pub config: Arc<ServerConfig>,
     /// Creates the acceptor of each shard; the shards are numbered from 0.
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
-    /// See [`ServerSetup::admission`]; applies to each shard.
+    /// Admission control, as in [`ServerSetup::admission`]; applies to each shard.
     pub admission: Admission,
 }
 
-/// How a group of shards obtains its sockets. By default, it opens them.
+/// Options for a group of shards, such as where its sockets come from. By default, the group opens
+/// its sockets.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct GroupOptions {
-    /// Sockets bound elsewhere, such as by a service manager, all to the same address: one per
-    /// shard, in the order in which they were bound, because the kernel numbers them so. If there
-    /// are several, they need the option SO_REUSEPORT. If empty, and for [preferred
-    /// addresses](ServerConfig::preferred_addresses), the group opens its sockets.
+    /// Sockets that were bound elsewhere, for example by a service manager, all to the same
+    /// address: one per shard, in the order in which they were bound, since the kernel numbers them
+    /// in this order. If there are several, they need the option SO_REUSEPORT. If this is empty,
+    /// and for [preferred addresses](ServerConfig::preferred_addresses), the group opens its own
+    /// sockets.
     pub sockets: Vec<UdpSocket>,
-    /// Lets the group replace that of a running process, and be replaced. If there is such a
-    /// process, its sockets are used.
+    /// Lets the group replace the group of a running process, and be replaced later. If there is
+    /// such a process, its sockets are used.
     pub hot_restart: Option<HotRestart>,
-    /// Makes connection IDs follow this configuration, so that balancers can route them. A process
-    /// that is replaced by a hot restart must have IDs of the same length, or neither may use
+    /// QUIC-LB configuration for connection IDs, so that balancers can route them. In a hot
+    /// restart, both processes must have connection IDs of the same length, or neither may use
     /// QUIC-LB.
     #[cfg(feature = "quic-lb")]
     pub quic_lb: Option<QuicLb>,
-    /// Bounds the memory that peers can make all shards use for connections. Unbounded by default.
+    /// Limit on the memory that peers can make all shards together use for connections. Unlimited
+    /// by default.
     pub memory_budget: Option<MemoryBudget>,
 }
 
@@ -67,48 +70,48 @@ pub struct ShardGroup {
     steering: Option<Steering>,
     #[cfg(feature = "quic-lb")]
     quic_lb: Option<Arc<SharedQuicLb>>,
-    /// Waits for the process that replaces this one.
+    /// Thread that waits for a process that replaces this one.
     _keeper: Option<Arc<Keeper>>,
 }
 
 impl ShardGroup {
-    /// Returns the shards, at least one.
+    /// Returns the shards, of which there is at least one.
     pub fn shards(&self) -> &[ShardHandle] {
         &self.shards
     }
 
-    /// Returns how the kernel selects the shard of a datagram; `None` if there is only one shard.
+    /// Returns how the kernel selects a datagram's shard; `None` if there is only one shard.
     pub fn steering(&self) -> Option<Steering> {
         self.steering
     }
 
-    /// Returns the number of connections. Each counts from the request to start it until its
-    /// closing or draining period is over (RFC 9000 §10.2), in which a lost CONNECTION_CLOSE is
-    /// repeated. An attempt that the peer has never answered counts until it has ended.
+    /// Returns the number of connections. A connection counts from the request to start it until
+    /// the end of its closing or draining period (RFC 9000 §10.2), in which a lost CONNECTION_CLOSE
+    /// is repeated. A connection attempt that the peer never answered counts until it has failed.
     pub fn connection_count(&self) -> usize {
         self.census().count()
     }
 
     /// Sets a callback for when [`connection_count`](Self::connection_count) falls to 0. It is
-    /// called on any thread and must not block. Only the first callback of a group takes effect.
-    /// [`ShardHandle::statistics`] agree with the count by then.
+    /// called on any thread and must not block. Only the first callback of a group takes effect. By
+    /// then, [`ShardHandle::statistics`] is consistent with the count.
     pub fn on_idle(&self, callback: impl Fn() + Send + Sync + 'static) {
         self.census().on_empty(Box::new(callback));
     }
 
     fn census(&self) -> &Census {
-        // It is shared by all shards.
+        // All shards share one census.
         self.shards[0].census()
     }
 
     /// Switches to a new QUIC-LB configuration, and replaces the connection IDs of all connections
     /// (§3.1), a bounded number per turn of a shard. The previous IDs remain valid until the peers
-    /// have retired them, which takes a round trip, or longer with a peer that does not respond. So
-    /// balancers need both configurations for a while, and the new one first. Passing the current
-    /// configuration has no effect.
+    /// have retired them, which takes one round trip, or longer if a peer does not respond. So
+    /// balancers need both configurations for a while, and must get the new one first. Passing the
+    /// current configuration has no effect.
     ///
-    /// A configuration ID can be reused when no connection has IDs with its previous meaning any
-    /// more.
+    /// A configuration ID can be reused once no connection has IDs that use its previous
+    /// configuration.
     ///
     /// # Errors
     /// If the group was started without QUIC-LB, the length of IDs would change, or the system
@@ -133,31 +136,31 @@ impl ShardGroup {
 /// [`id_generator`](EndpointConfig::id_generator) has an effect only with a single shard), and the
 /// kernel delivers datagrams with these IDs to the shard's socket; see [`Steering`]. Until a client
 /// receives the first response, it uses a connection ID of its own choice, which determines its
-/// shard, whatever its address. Without a steering program, with sockets that were passed in, or
-/// with balancers, a hash of addresses and ports decides instead; if the client's address changes
-/// before the first response, its packets may reach another shard, which takes them for another
-/// client.
+/// shard, whatever the client's address. Without a steering program, with sockets that were passed
+/// in, or with balancers, a hash of addresses and ports selects the shard instead. If the client's
+/// address then changes before the first response, its packets may reach another shard, which
+/// treats them as those of another client.
 ///
 /// A server has two sockets per address and shard, except with sockets that were passed in or with
 /// balancers: one for packets with long headers, and one for all others. So a flood of Initial
 /// packets hardly delays connections.
 ///
-/// An ICMP message that a server is unreachable may arrive at a shard other than the one that tries
-/// to connect to it; that attempt then ends by its timeout.
+/// An ICMP message that a server is unreachable may arrive at a shard other than the one that is
+/// connecting to it; the connection attempt then times out.
 ///
-/// If a shard ends before the others, its sockets move to another shard, which answers datagrams
-/// for its connections with stateless resets and accepts new clients; the connections of the other
-/// shards are not affected.
+/// If a shard ends before the others, its sockets move to another shard, which sends stateless
+/// resets in response to datagrams for the ended shard's connections, and accepts new clients. The
+/// connections of the other shards are not affected.
 ///
-/// Only Linux supports several shards at one port. On other systems there is one, with a warning if
-/// more were requested.
+/// Only Linux supports several shards at one port. On other systems, a group has one shard, and
+/// logs a warning if more were requested.
 ///
-/// With one shard this is the same as [`spawn`](crate::spawn). The sockets of several shards have
-/// the option SO_REUSEPORT, and so does the socket of a single-shard server. Linux then lets other
-/// sockets join that have the option too and belong to a process of the same effective user ID, and
-/// gives them a part of the datagrams. Nothing joins by accident: without the option, the port is
-/// in use. Shards do not join existing sockets: they fail with
-/// [`AddrInUse`](io::ErrorKind::AddrInUse), even if those belong to another group.
+/// With one shard, this is the same as [`spawn`](crate::spawn). The sockets of several shards have
+/// the option SO_REUSEPORT, and so does the socket of a single-shard server. Linux then lets
+/// sockets with the same option in processes with the same effective user ID share the port, and
+/// delivers some of the datagrams to them. No socket joins by accident: without the option, the
+/// port is in use. Shards do not join existing sockets: they fail with
+/// [`AddrInUse`](io::ErrorKind::AddrInUse), even if the existing sockets belong to another group.
 ///
 /// # Errors
 /// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address
@@ -174,14 +177,15 @@ pub fn spawn_group(
 /// Like [`spawn_group`], with sockets from elsewhere: from a service manager, or from a process
 /// that this one replaces.
 ///
-/// When this returns, the replaced process only receives what is forwarded to it. A replaceable
-/// group can have [`MAX_SHARDS_WITH_HOT_RESTART`] shards, and remains replaceable until its last
-/// handle is dropped.
+/// When this returns, the replaced process receives only the datagrams that are forwarded to it. A
+/// replaceable group can have [`MAX_SHARDS_WITH_HOT_RESTART`] shards, and remains replaceable until
+/// its last handle is dropped.
 ///
 /// # Errors
 /// As for [`spawn_group`]; [`InvalidInput`](io::ErrorKind::InvalidInput) if the sockets passed in
-/// have different addresses or their number is not that of the shards; and handover errors, whose
-/// cause is a [`HotRestartError`]. In that case the running process is not replaced, and continues.
+/// have different addresses or their number differs from the number of shards; and handover errors,
+/// whose cause is a [`HotRestartError`]. After a handover error, the running process is not
+/// replaced, and continues.
 pub fn spawn_group_with(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -192,7 +196,7 @@ pub fn spawn_group_with(
     spawn_steered(address, count, config, server, options, Steering::BEST)
 }
 
-/// Like [`spawn_group_with`], with `steering` as the best method to use.
+/// Like [`spawn_group_with`], but uses `steering` as the best steering method.
 pub(crate) fn spawn_steered(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -211,7 +215,7 @@ pub(crate) fn spawn_steered(
     let admission = server.as_ref().map(|it| it.admission.clone()).unwrap_or_default();
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
-    // It does not share its address.
+    // A single shard of this kind does not share its address.
     let is_alone = count == 1 && given.is_empty() && hot_restart.is_none();
     if is_alone && id_len.is_none() {
         let server = server.zip(acceptor(0));
@@ -226,7 +230,7 @@ pub(crate) fn spawn_steered(
             _keeper: None,
         });
     }
-    // Too many balancers are an error before anything is opened or taken over.
+    // Reports too many balancers before anything is opened or taken over.
     let balancers = Balancers::new(&admission.balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inherited);
@@ -246,7 +250,7 @@ pub(crate) fn spawn_steered(
         None => {
             let sockets = match given.is_empty() {
                 true => open(address, count, server.as_mut(), &balancers)?,
-                // Other sockets need not be allowed at their address.
+                // No further sockets need to be permitted at the address of these.
                 false => sockets::given(given, count, server.as_mut())?,
             };
             let steering = long_headers::steer(&sockets, format, steering);
@@ -287,7 +291,7 @@ pub(crate) fn spawn_steered(
         let (server, acceptor) = (server.clone(), acceptor(shard));
         let peer_shards = (!is_alone).then_some(peer_shards);
         let predecessor = predecessors.get(shard).cloned();
-        // The running process receives until it has been replaced.
+        // The running process receives datagrams until it has been replaced.
         sockets.listen(!is_replacing);
         start(ShardSetup {
             sockets,
@@ -312,8 +316,8 @@ pub(crate) fn spawn_steered(
     })
 }
 
-/// Opens the sockets of all shards, including servers' sockets for long headers, unless a preface
-/// of `balancers` hides the header.
+/// Opens the sockets of all shards, including a server's sockets for long headers, unless prefaces
+/// from `balancers` hide the header.
 fn open(
     address: SocketAddr,
     count: usize,
@@ -328,8 +332,8 @@ fn open(
     Ok(sockets)
 }
 
-/// The running process and this one read the shard from each other's IDs, and the kernel reads it
-/// from both.
+/// Checks that the running process and this one have the same ID layout: both read the shard from
+/// each other's connection IDs, and the kernel reads it from both.
 fn check_layout(running: Layout, asked: Layout) -> Result<(), HotRestartError> {
     if running == asked {
         return Ok(());

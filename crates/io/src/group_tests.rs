@@ -80,7 +80,7 @@ fn server(count: usize, steering: Steering) -> ShardGroup {
     group_of(count, server_config(), steering)
 }
 
-/// Lets 64 clients download, each from several ports, and returns the shards' statistics.
+/// Runs downloads on 64 clients, each from several ports, and returns the shards' statistics.
 fn rebind_often(group: &ShardGroup) -> ShardStatistics {
     const CLIENTS: usize = 64;
     let (relay, entrances) = Relay::start(address(group), CLIENTS);
@@ -120,8 +120,8 @@ fn connections_survive_rebindings_that_the_kernel_steers_by_connection_ids() {
     }
 }
 
-/// When clients at a preferred address change their ports, the shard that owns the datagram answers
-/// from that address, not from the one that clients connect to.
+/// When clients at a preferred address change their ports, the shard that owns the connection
+/// responds from that address, not from the one that clients connect to.
 #[test]
 fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     let preferred = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
@@ -140,7 +140,7 @@ fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     let waker = client.waker.recv().unwrap();
     let mut number = 0;
     while *client.remote.lock().unwrap() != preferred || total(&group).handed_over == 0 {
-        // While a migration is in progress, this one does not begin.
+        // While a migration is in progress, this second one does not begin.
         waker.migrate(loopback(), Box::new(|_| {}));
         number += 1;
         client.ask(&waker, number);
@@ -184,7 +184,7 @@ fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
     drop(group);
 }
 
-/// The kernel looks only at the first of the datagrams that it coalesces.
+/// When the kernel coalesces datagrams, it reads only the first one.
 #[test]
 fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
     for steering in [Steering::ClassicBpf, Steering::BEST] {
@@ -200,7 +200,7 @@ fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
         let mut socket = Socket::bind(loopback()).unwrap();
         assert!(matches!(socket.send(&batch, &mut 0), SendOutcome::Sent));
         wait_until(&group, |now| now.handed_over == 20 && now.handed_in == 20);
-        // All arrived at the shard of the first.
+        // All datagrams arrived at the shard of the first one.
         wait_until(&group, |now| now.datagrams_received == 30);
         assert_eq!(group.shards()[0].statistics().handed_over, 20);
         assert_eq!(group.shards()[1].statistics().handed_in, 10);
@@ -252,7 +252,7 @@ fn a_panic_of_an_application_ends_one_connection_and_no_shard() {
     assert_eq!(total(&group).panics, 15);
 }
 
-/// Ends a shard as a bug in it would.
+/// Makes a shard end with a panic, as a bug in it would.
 fn kill(group: &ShardGroup, shard: usize) {
     assert!(group.shards()[shard].send(Command::Halt).is_ok());
     while group.shards()[shard].send(Command::Halt).is_ok() {
@@ -260,8 +260,8 @@ fn kill(group: &ShardGroup, shard: usize) {
     }
 }
 
-/// Connections of a shard that ends are reset; those of the others continue. New clients are
-/// accepted at each address, even when its shard is gone.
+/// Connections of a shard that ends are reset, and connections of other shards continue. New
+/// clients are accepted at each address, even if its shard is gone.
 fn the_others_go_on(steering: Steering) {
     const CLIENTS: usize = 40;
     let group = server(3, steering);
@@ -297,8 +297,8 @@ fn the_end_of_a_shard_concerns_its_own_connections_only() {
     the_others_go_on(Steering::BEST);
 }
 
-/// Without handles, shards without connections end. The others continue, and afterwards the port is
-/// free.
+/// When the handles are dropped, shards without connections end. The others continue, and when they
+/// have ended, the port is free.
 #[test]
 fn the_last_connection_keeps_the_port() {
     for steering in [Steering::Hash, Steering::BEST] {
@@ -310,7 +310,7 @@ fn the_last_connection_keeps_the_port() {
         assert_eq!(client.next(), Ok(1));
         drop(group);
         let waker = client.waker.recv().unwrap();
-        // Each download from another port.
+        // Each download comes from another port.
         for number in 2..12 {
             client.ask(&waker, number);
             assert_eq!(client.next(), Ok(number));
@@ -325,7 +325,7 @@ fn the_last_connection_keeps_the_port() {
     }
 }
 
-/// If a shard does not read its queue, others drop the datagrams for it, and count them.
+/// If a shard does not read its queue, other shards drop the datagrams for it, and count the drops.
 #[test]
 fn a_full_queue_is_counted() {
     let group = server(2, Steering::Hash);
@@ -353,7 +353,7 @@ fn a_full_queue_is_counted() {
     blocked.recv().unwrap();
     let mut statistics = group.shards()[0].statistics();
     while statistics.hand_over_dropped == 0 {
-        // No more at once than fits into a small socket buffer.
+        // Sends no more at once than fits into a small socket buffer.
         for socket in &sockets {
             socket.send_to(&short_header(1), address(&group)).unwrap();
         }

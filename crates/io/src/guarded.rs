@@ -9,12 +9,12 @@ use clearway_units::Timestamp;
 
 use crate::application::Application;
 
-/// Marker: application code panicked. The panic hook has printed where.
+/// Marks that application code panicked. The panic hook has already printed the location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Panicked;
 
 thread_local! {
-    /// The number of panics caught on this thread, which belongs to one shard.
+    /// Number of panics caught on this thread, which belongs to one shard.
     static PANICS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -25,9 +25,9 @@ pub(crate) fn panics() -> u64 {
 
 /// Calls `act`, application code, on the thread of a shard. If it panics, this counts the panic in
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics), logs `consequence` as a `tracing`
-/// event, and returns `None`. `consequence` says what panicked and what follows from it.
+/// event, and returns `None`. `consequence` describes what panicked and what happens as a result.
 ///
-/// State that `act` was changing when it panicked may only be dropped afterwards.
+/// State that `act` was changing when it panicked must only be dropped afterwards.
 pub fn guard<T>(consequence: &str, act: impl FnOnce() -> T) -> Option<T> {
     guarded(consequence, act).ok()
 }
@@ -91,7 +91,7 @@ impl Drop for GuardedObserver {
 const ENDS_CONNECTION: &str =
     "an application panicked: its connection is closed with INTERNAL_ERROR";
 
-/// An application; `None` after it panicked.
+/// An application whose panics are caught; `None` once it has panicked.
 pub(crate) struct Guarded(Option<Box<dyn Application>>);
 
 impl Guarded {
@@ -104,7 +104,7 @@ impl Guarded {
         Self(None)
     }
 
-    /// Runs the application, and returns when it wants to run again.
+    /// Runs the application. Returns the time at which it wants to run again.
     pub(crate) fn process(
         &mut self,
         now: Timestamp,
@@ -118,7 +118,7 @@ impl Guarded {
         outcome.map(|()| deadline)
     }
 
-    /// Returns the number of bytes that the application holds.
+    /// Returns the number of bytes that the application buffers.
     pub(crate) fn held_bytes(&mut self) -> u64 {
         let mut held = 0;
         let _ = self.call(ENDS_CONNECTION, |application| held = application.held_bytes());
@@ -155,8 +155,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // The shard is ending, and a panic of this application must not prevent the others from
-        // being dropped.
+        // The shard is ending, and a panic in this application must not prevent other applications
+        // from being dropped.
         self.forget();
     }
 }

@@ -2,14 +2,14 @@
 //! restart.
 //!
 //! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and
-//! 13 in ARCHITECTURE.md). It has several sockets while connections use other paths: at a server's
-//! preferred addresses (RFC 9000 §9.6), or after a client's connection has
-//! [migrated](ConnectionWaker::migrate). All work for a connection happens there: the shard
-//! decrypts and builds packets, and calls the connection's [`Application`] once per batch, without
-//! a lock or a task hop. Other threads reach a shard through its handle, with at most one lock per
-//! batch. Several shards that share nothing can listen at one port: [`spawn_group`]. A process can
-//! take over the port of a running one: [`HotRestart`]. That also works for processes whose threads
-//! are not shards: [`hand_over`].
+//! 13 in ARCHITECTURE.md). It has additional sockets for other paths: at a server's preferred
+//! addresses (RFC 9000 §9.6), or after a client's connection has
+//! [migrated](ConnectionWaker::migrate). All work for a connection happens on this thread: the
+//! shard decrypts and builds packets, and calls the connection's [`Application`] once per batch,
+//! without a lock or a task hop. Other threads communicate with a shard through its handle, with at
+//! most one lock per batch. Several shards that share nothing can listen at one port:
+//! [`spawn_group`]. A process can take over the port of a running process: see [`HotRestart`]. This
+//! also works for processes whose threads are not shards: see [`hand_over`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};

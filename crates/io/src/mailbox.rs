@@ -1,4 +1,4 @@
-//! The interface through which other threads reach a shard.
+//! The interface through which other threads communicate with a shard.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -32,7 +32,7 @@ pub struct ConnectRequest {
     pub server_name: String,
     /// Creates the connection's application.
     pub application: ApplicationFactory,
-    /// Observes the connection.
+    /// Observer of the connection.
     pub observer: Option<Box<dyn Observer>>,
     /// Called, in the shard, if the connection cannot be started.
     pub on_failure: Box<dyn FnOnce(ConnectFailure) + Send>,
@@ -41,23 +41,24 @@ pub struct ConnectRequest {
 /// Called when a migration begins or cannot begin; see [`ConnectionWaker::migrate`].
 pub type MigrationStarted = Box<dyn FnOnce(Result<Migration, MigrateFailure>) + Send>;
 
-/// A migration that has begun.
+/// A migration that has begun, with its new path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Migration {
     /// The local address of the new path, with its port. The IP address is unspecified if the
     /// socket is bound to all addresses.
     pub local: SocketAddr,
-    /// The new path's socket index, as in the connection's events.
+    /// The socket index of the new path, as used in the connection's events.
     pub socket: SocketIndex,
 }
 
-/// A task of a shard's thread. It comes from any thread, and stays on the shard's thread.
+/// A task on a shard's thread. Any thread can pass it to the shard, and it then stays on the
+/// shard's thread.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A command to a shard.
 pub(crate) enum Command {
-    /// Start a connection, which is already counted.
+    /// Start a connection, which is already included in the connection count.
     Connect(Box<ConnectRequest>, Counted),
     Wake(Arc<WakeTarget>),
     Migrate(Box<MigrateRequest>),
@@ -69,17 +70,17 @@ pub(crate) enum Command {
     },
     /// All handles were dropped.
     Release,
-    /// Another shard of the group has ended: these were its sockets, which listen at the same
-    /// addresses as those with the same indices.
+    /// Another shard of the group has ended: take over its sockets, which listen at the same
+    /// addresses as this shard's sockets with the same indices.
     Adopt(Vec<(SocketIndex, Socket)>),
-    /// Another process receives from now on.
+    /// Another process receives on the listening sockets from now on.
     HandOver(Box<HandOver>),
-    /// This process receives from now on, or again.
+    /// This process receives on the listening sockets from now on, for the first time or again.
     Listen,
-    /// Switch to a new configuration of connection IDs: replace those of all connections.
+    /// Replace the connection IDs of all connections, since their configuration has changed.
     #[cfg_attr(not(feature = "quic-lb"), expect(dead_code, reason = "only QUIC-LB replaces IDs"))]
     ReplaceIds,
-    /// The program is about to end.
+    /// End the shard, since the program is about to exit.
     Halt,
 }
 
@@ -90,18 +91,18 @@ pub(crate) struct MigrateRequest {
     pub(crate) on_start: MigrationStarted,
 }
 
-/// Command queue of a shard, which is woken only if it sleeps.
+/// The command queue of a shard. Commands wake the shard only if it sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
-    /// The inbox is not empty. Read without the lock, so that a turn without commands does not take
-    /// the lock.
+    /// Set if the inbox is not empty. Read without the lock, so that a turn without commands does
+    /// not take the lock.
     has_commands: AtomicBool,
-    /// A task of the shard's thread can continue.
+    /// Set if a task on the shard's thread is ready to run.
     has_ready_tasks: AtomicBool,
     is_sleeping: AtomicBool,
     /// Wakes the shard; set once the shard has started.
     waker: OnceLock<Waker>,
-    /// See [`ShardHandle::set_busy_poll`]; in nanoseconds.
+    /// The busy polling limit in nanoseconds; see [`ShardHandle::set_busy_poll`].
     busy_poll: AtomicU64,
     pub(crate) statistics: SharedStatistics,
     /// The shard's failure, if it has failed.
@@ -162,13 +163,13 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Records that a task of the shard's thread can continue, and wakes the shard.
+    /// Records that a task on the shard's thread is ready to run, and wakes the shard.
     pub(crate) fn note_ready_task(&self) {
         self.has_ready_tasks.store(true, Ordering::SeqCst);
         self.rouse();
     }
 
-    /// Returns whether a task of the shard's thread became ready since the last call.
+    /// Returns whether a task on the shard's thread became ready since the last call.
     pub(crate) fn take_ready_tasks(&self) -> bool {
         self.has_ready_tasks.load(Ordering::SeqCst)
             && self.has_ready_tasks.swap(false, Ordering::SeqCst)
@@ -192,8 +193,8 @@ impl Mailbox {
         }
     }
 
-    /// Announces that the shard is about to sleep. Returns `false` if there are commands to
-    /// process, or tasks that can continue, instead.
+    /// Announces that the shard is about to sleep. Returns `false` if it must not sleep, because
+    /// there are commands to process or tasks that are ready to run.
     ///
     /// A sender checks the flag after it has queued its command. So either the sender sees the
     /// flag, or this call sees the command.
@@ -218,7 +219,7 @@ impl Mailbox {
         Duration::from_nanos(self.busy_poll.load(Ordering::Relaxed))
     }
 
-    /// Records that the shard ends because of a failure.
+    /// Records that the shard is ending because of a failure.
     pub(crate) fn fail(&self, failure: ShardFailure) {
         // Keep the first failure, which may have caused the others.
         let _ = self.failure.set(failure);
@@ -229,8 +230,8 @@ impl Mailbox {
         self.failure.get()
     }
 
-    /// Closes the mailbox when the shard has ended: returns the remaining commands, and rejects
-    /// further ones.
+    /// Closes the mailbox when the shard has ended. Returns the remaining commands; later commands
+    /// are rejected.
     pub(crate) fn close(&self) -> Vec<Command> {
         let mut inbox = self.lock();
         inbox.is_closed = true;
@@ -268,7 +269,7 @@ impl ShardHandle {
         Self(Arc::new(Guard { mailbox, local_address, preferred_addresses }))
     }
 
-    /// Returns the address of the shard's main socket, with which connections begin.
+    /// Returns the address of the shard's main socket, on which connections begin.
     pub fn local_address(&self) -> SocketAddr {
         self.0.local_address
     }
@@ -282,8 +283,8 @@ impl ShardHandle {
     /// Starts a connection.
     ///
     /// # Errors
-    /// The request, if the shard no longer runs. All other failures are passed to the request's
-    /// `on_failure`.
+    /// Returns the request if the shard no longer runs. All other failures are passed to the
+    /// request's `on_failure`.
     pub fn connect(&self, request: ConnectRequest) -> Result<(), Box<ConnectRequest>> {
         let mailbox = &self.0.mailbox;
         match mailbox.send(Command::Connect(Box::new(request), mailbox.census.count_one())) {
@@ -308,21 +309,21 @@ impl ShardHandle {
         let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
     }
 
-    /// Sets for how long the shard busy-polls before it sleeps, at most a millisecond; longer
-    /// limits are reduced to that. Off by default. Takes effect at the shard's next sleep.
+    /// Sets how long the shard busy-polls before it sleeps. The limit is capped at one millisecond.
+    /// Off by default. Takes effect at the shard's next sleep.
     ///
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
-    /// processor time. If the peer responds faster, busy polling makes round trips shorter and uses
-    /// less processor time, but the thread keeps its core busy while each poll succeeds. Otherwise
-    /// it rarely polls: after fruitless polls it sleeps 1, 3, 7 and at most 63 times before the
-    /// next one. So an idle shard sleeps.
+    /// CPU time. If the peer responds faster, busy polling shortens round trips and uses less CPU
+    /// time, but the thread keeps its core busy as long as polls succeed. After consecutive
+    /// fruitless polls, the shard skips polling for the next 1, 3, 7 and at most 63 sleeps, so an
+    /// idle shard sleeps.
     pub fn set_busy_poll(&self, limit: Duration) {
-        // It is at most a millisecond.
+        // The limit is at most one millisecond, so its nanoseconds fit.
         let nanoseconds = limit.min(MAX_BUSY_POLL).as_nanos() as u64;
         self.0.mailbox.busy_poll.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Replaces the connection IDs of all connections if new ones follow another configuration.
+    /// Replaces the connection IDs of all connections that do not have the current configuration.
     #[cfg(feature = "quic-lb")]
     pub(crate) fn replace_ids(&self) {
         // A shard that has ended has no connections.
@@ -335,8 +336,8 @@ impl ShardHandle {
         self.0.mailbox.send(command)
     }
 
-    /// Returns the shard's failure, if it ended without being asked to; all of its connections are
-    /// gone then. `None` while it runs, and after a regular end.
+    /// Returns the reason if the shard ended unexpectedly; all of its connections are then gone.
+    /// Returns `None` while the shard runs, and after a regular end.
     pub fn failure(&self) -> Option<ShardFailure> {
         self.0.mailbox.failure().cloned()
     }
@@ -367,7 +368,7 @@ pub(crate) struct WakeTarget {
     /// Distinguishes this connection from later ones with the same index.
     pub(crate) generation: u64,
     pub(crate) is_woken: AtomicBool,
-    /// The connection must be closed because memory is short.
+    /// Set if the connection must be closed because memory is short.
     pub(crate) is_condemned: AtomicBool,
 }
 
@@ -378,9 +379,9 @@ impl WakeTarget {
     }
 }
 
-/// Reaches a connection from any thread: requests calls of its
+/// Handle to a connection, usable from any thread: requests calls of its
 /// [`Application::process`](crate::Application::process), runs tasks on its shard's thread, and
-/// migrates it to another local address.
+/// migrates the connection to another local address.
 #[derive(Clone)]
 pub struct ConnectionWaker {
     mailbox: Arc<Mailbox>,
@@ -396,7 +397,7 @@ impl ConnectionWaker {
     /// several requests before the call are merged into one. A no-op if the connection has ended.
     pub fn wake(&self) {
         if !self.target.is_woken.swap(true, Ordering::SeqCst) {
-            // A shard that has ended has reported that to its applications.
+            // A shard that has ended has already notified its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
         }
     }
@@ -406,7 +407,7 @@ impl ConnectionWaker {
         Arc::as_ptr(&self.target).addr()
     }
 
-    /// Makes the connection close when it is woken, because memory is short.
+    /// Marks the connection to be closed when it is next woken, because memory is short.
     pub(crate) fn condemn(&self) {
         self.target.is_condemned.store(true, Ordering::SeqCst);
     }
@@ -416,16 +417,16 @@ impl ConnectionWaker {
         self.target.is_condemned.load(Ordering::SeqCst)
     }
 
-    /// Returns the failure of the connection's shard, if it ended without being asked to. The
-    /// failure is set before the connection's application is dropped.
+    /// Returns the failure of the connection's shard, if the shard ended unexpectedly. The failure
+    /// is set before the connection's application is dropped.
     pub fn shard_failure(&self) -> Option<ShardFailure> {
         self.mailbox.failure().cloned()
     }
 
-    /// Runs `task` on the shard's thread, between the batches of its connections: the task can use
-    /// them without switching to another thread, and the resulting data leaves with the datagrams
-    /// of the same turn. The task must not block; while it computes, the connections of the shard
-    /// wait. It ends with the shard at the latest. If it panics, only the task ends. A no-op if the
+    /// Runs `task` on the shard's thread, between the batches of its connections. The task can use
+    /// the connections without a thread switch, and the resulting data is sent with the datagrams
+    /// of the same turn. The task must not block; while it computes, the shard's connections wait.
+    /// The task ends with the shard at the latest. If it panics, only the task ends. A no-op if the
     /// shard has ended.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         // A shard that has ended drops the task.
@@ -434,14 +435,14 @@ impl ConnectionWaker {
 
     /// Migrates a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means
     /// any free port, and 0.0.0.0 or :: the IP address of the route to the server. If another
-    /// connection of the shard has migrated to the same address and port, both use one socket; the
-    /// address of the shard itself selects its original socket again. A socket is closed when no
-    /// connection uses it any more.
+    /// connection of the shard has migrated to the same address and port, both use one socket. The
+    /// shard's own address selects its original socket again. A socket is closed when no connection
+    /// uses it any more.
     ///
-    /// `on_start` is called once, in the shard unless that has ended: with the new local address
-    /// when validation of the new path begins, which is after the handshake is confirmed, or with
-    /// the reason why it does not begin. The connection stays on its current path until the new one
-    /// is validated. Then the application receives
+    /// `on_start` is called once, in the shard unless the shard has ended. It gets the new local
+    /// address when validation of the new path begins, which is after the handshake is confirmed,
+    /// or the reason why validation does not begin. The connection stays on its current path until
+    /// the new one is validated. Then the application receives
     /// [`Event::Migrated`](clearway_transport::Event::Migrated), or
     /// [`Event::MigrationFailed`](clearway_transport::Event::MigrationFailed).
     pub fn migrate(&self, local: SocketAddr, on_start: MigrationStarted) {

@@ -1,8 +1,8 @@
-//! A budget for the memory that peers make this process keep in connections.
+//! A budget for the memory that peers make this process use for connections.
 //!
 //! Every table that a peer can fill has a cap, but the caps of 100,000 connections together exceed
-//! the memory of any machine. The budget bounds the sum. Connections report what they hold after a
-//! turn of their shard has touched them, and only if that has changed substantially, so most turns
+//! the memory of any machine. The budget bounds the sum. Connections report their memory use after
+//! a turn of their shard has changed it, and only if it has changed substantially, so most turns
 //! take no lock.
 
 mod machine;
@@ -17,48 +17,49 @@ use clearway_units::{AddressPrefix, FairShares};
 
 use crate::mailbox::ConnectionWaker;
 
-/// Connections may use 1/`PART` of the memory of the process by default.
+/// Divisor for the default budget: connections may use 1/`PART` of the memory of the process.
 const PART: u64 = 2;
 
-/// Minimum that an idle, compacted connection counts, in bytes: it takes about 7 KB.
+/// Number of bytes that an idle, compacted connection counts at least; it uses about 7 KB.
 const CONNECTION: u64 = 8 << 10;
 
-/// What an established connection counts unless it is compacted, in bytes: about 30 KB of keys,
-/// streams and packets in flight.
+/// Number of bytes that an established connection counts unless it is compacted: about 30 KB of
+/// keys, streams and packets in flight.
 const ACTIVE: u64 = 32 << 10;
 
-/// The part of it that covers the states of a few streams and small messages, in bytes.
+/// Number of bytes of `ACTIVE` that cover the state of a few streams and small messages.
 const INCLUDED: u64 = 4 << 10;
 
-/// What a connection counts until its handshake is complete, in bytes: keys, certificates, and
-/// handshake data to send.
+/// Number of bytes that a connection counts until its handshake is complete: keys, certificates,
+/// and handshake data to send.
 const HANDSHAKE: u64 = 64 << 10;
 
-/// Granularity in bytes of what a connection reports, rounded up.
+/// Granularity of reports in bytes; memory use is rounded up.
 const STEP: u64 = 16 << 10;
 
-/// Unless the connection is compacted, it reports a decrease only from this many bytes on.
+/// Minimum decrease in bytes that a connection reports, unless it is compacted.
 const LESS: u64 = 64 << 10;
 
-/// A budget for the memory that peers make this process use for connections: data that was received
-/// and not read, data that was sent and not acknowledged or that the peer gives no credit for,
-/// unreliable datagrams, and the connections themselves. Several endpoints may share one; clones
-/// refer to the same budget.
+/// A budget for the memory that peers make this process use for connections: received data that was
+/// not read, data that was sent but not acknowledged or for which the peer grants no credit,
+/// unreliable datagrams, and the connections themselves. Several endpoints may share a budget;
+/// clones refer to the same one.
 ///
 /// A connection counts 64 KiB until its handshake is complete, then 32 KiB, and 8 KiB while it is
-/// compacted. What it holds beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each request in
-/// progress counts 4 KiB in addition to its content. Once its handshake is complete, a connection
-/// also counts toward its peer's address prefix. The share of a prefix depends on the free part of
-/// the budget: see [`FairShares`]. The total of all connections determines the measures:
+/// compacted. Memory that it uses beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each request
+/// in progress counts 4 KiB in addition to its content. Once its handshake is complete, a
+/// connection also counts toward its peer's address prefix. The share of a prefix depends on the
+/// free part of the budget: see [`FairShares`]. The total of all connections determines what the
+/// server does:
 ///
 /// 1. From half of the budget on, connections of prefixes that exceed their share have limited
-///    receive windows: these no longer grow, and those that have grown shrink to the initial one as
-///    data is read.
+///    receive windows: windows no longer grow, and windows that have grown shrink to their initial
+///    size as data is read.
 /// 2. From three quarters on, new connections from such prefixes are refused with
 ///    CONNECTION_REFUSED.
 /// 3. From seven eighths on, the largest connection of the largest prefix is closed with
-///    INTERNAL_ERROR and a reason phrase that says so; then the next one, until the remaining ones
-///    are below that level.
+///    INTERNAL_ERROR and a reason phrase that states this; then the next one, until the remaining
+///    connections are below that level.
 ///
 /// The last eighth is for data that arrives before a connection is closed. If even that is used up,
 /// all new connections are refused.
@@ -67,9 +68,9 @@ pub struct MemoryBudget(Arc<SharedBudget>);
 
 struct SharedBudget {
     limit: u64,
-    /// The total of all connections. Written while the lock is held.
+    /// Number of bytes that all connections count in total. Written while the lock is held.
     held: AtomicU64,
-    /// The maximum total so far.
+    /// The maximum of the total so far.
     peak: AtomicU64,
     refused: AtomicU64,
     closed: AtomicU64,
@@ -77,13 +78,13 @@ struct SharedBudget {
     state: Mutex<BudgetState>,
 }
 
-/// Established connections, keyed by what they count and their [place](ConnectionWaker::place),
-/// with the addresses of their peers.
+/// Established connections, keyed by the number of bytes that they count and their
+/// [place](ConnectionWaker::place), with their peers' addresses.
 type Members = BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>;
 
 struct BudgetState {
     shares: FairShares,
-    /// The total of connections that are being closed and still exist.
+    /// Number of bytes that connections being closed still count.
     closing: u64,
     /// The established connections of each address prefix.
     members: BTreeMap<AddressPrefix, Members>,
@@ -95,9 +96,9 @@ struct BudgetState {
 pub struct MemoryStatistics {
     /// The budget, in bytes.
     pub limit: u64,
-    /// What connections hold now, in bytes.
+    /// Number of bytes that connections currently count.
     pub held: u64,
-    /// The most that connections have held so far, in bytes.
+    /// Maximum number of bytes that connections have counted so far.
     pub peak: u64,
     /// Number of times that a connection's receive window was limited.
     pub windows_limited: u64,
@@ -125,9 +126,9 @@ impl MemoryBudget {
         }))
     }
 
-    /// Returns the default budget of the process: half of the memory that it may use, which is the
-    /// smallest limit of its cgroup and the parent cgroups (`memory.max`, or
-    /// `memory.limit_in_bytes` of version 1), or else the memory of the machine. `None` if neither
+    /// Returns the default budget of the process: half of the memory that the process may use. This
+    /// is the smallest limit of its cgroup and the parent cgroups (`memory.max`, or
+    /// `memory.limit_in_bytes` in version 1), or else the memory of the machine. `None` if neither
     /// can be read.
     pub fn of_process() -> Option<Self> {
         static BUDGET: OnceLock<Option<MemoryBudget>> = OnceLock::new();
@@ -139,7 +140,7 @@ impl MemoryBudget {
         self.0.limit
     }
 
-    /// Returns how many connections fit into the budget if none of them holds anything.
+    /// Returns how many idle connections fit into the budget.
     pub fn max_connections(&self) -> usize {
         usize::try_from(self.0.limit / CONNECTION).unwrap_or(usize::MAX)
     }
@@ -186,7 +187,7 @@ impl MemoryBudget {
         refuses
     }
 
-    /// Opens the account of a new connection.
+    /// Opens an account for a new connection.
     pub(crate) fn open(&self, peer: SocketAddr) -> Account {
         self.change(&mut self.lock(), |shares| shares.add_unattributed(HANDSHAKE));
         Account { peer: peer.ip(), counted: HANDSHAKE, is_attributed: false, is_limited: false }
@@ -198,7 +199,7 @@ impl MemoryBudget {
         account.is_attributed && account.counted == CONNECTION && !account.is_limited
     }
 
-    /// Returns whether what a connection counts has changed enough to be [reported](Self::report).
+    /// Returns whether a connection's memory use has changed enough to be [reported](Self::report).
     pub(crate) fn is_due(&self, account: &Account, holding: Holding) -> bool {
         let wanted = holding.counted();
         wanted > account.counted
@@ -208,9 +209,9 @@ impl MemoryBudget {
             || account.is_limited && !self.is_scarce()
     }
 
-    /// Records what the connection behind `waker` holds. Returns whether its receive window must be
-    /// limited from now on (or no longer), or `None` if nothing changes. Wakes connections that
-    /// must be closed.
+    /// Records the memory use of the connection that `waker` refers to. Returns whether its receive
+    /// window must be limited from now on (or no longer), or `None` if nothing changes. Wakes
+    /// connections that must be closed.
     pub(crate) fn report(
         &self,
         account: &mut Account,
@@ -295,7 +296,7 @@ impl MemoryBudget {
         self.change(state, |shares| shares.add(peer, counted));
     }
 
-    /// Changes the accounts, and publishes the total.
+    /// Applies `change` to the accounts, and publishes the new total.
     fn change(&self, state: &mut BudgetState, change: impl FnOnce(&mut FairShares)) {
         change(&mut state.shares);
         let held = state.shares.held();
@@ -303,8 +304,8 @@ impl MemoryBudget {
         self.0.peak.fetch_max(held, Ordering::Relaxed);
     }
 
-    /// Selects connections to close until the remaining ones are below the last level. What they
-    /// hold counts toward the total until they are gone, but no longer toward their prefix.
+    /// Selects connections to close until the remaining ones are below the last level. Their memory
+    /// counts toward the total until they are gone, but no longer toward their prefix.
     fn condemn(&self, state: &mut BudgetState, condemned: &mut Vec<(ConnectionWaker, u64)>) {
         let level = self.0.limit / 8 * 7;
         while state.shares.held().saturating_sub(state.closing) > level {
@@ -336,14 +337,14 @@ pub(crate) struct Account {
     /// it counts toward.
     peer: IpAddr,
     counted: u64,
-    /// Whether it counts toward its peer's prefix. Until the handshake is complete, anyone could
-    /// charge anybody's prefix.
+    /// Whether the connection counts toward its peer's prefix. Before the handshake is complete, an
+    /// attacker could charge any prefix with spoofed addresses.
     is_attributed: bool,
-    /// Whether its receive window is limited.
+    /// Whether the connection's receive window is limited.
     is_limited: bool,
 }
 
-/// What a connection holds.
+/// The memory use of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     pub(crate) bytes: u64,

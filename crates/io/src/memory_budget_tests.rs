@@ -70,7 +70,7 @@ fn small_changes_are_not_reported() {
     shard.hold(connection, holding(INCLUDED + STEP));
     assert_eq!(shard.budget.held(), HANDSHAKE + ACTIVE + STEP);
     assert!(!is_due(&shard, 0) && !is_due(&shard, INCLUDED + STEP));
-    // When compacted, it counts only the minimum.
+    // When compacted, the connection counts only the minimum.
     shard.hold(connection, Holding { is_compacted: true, ..holding(0) });
     assert_eq!(shard.budget.held(), HANDSHAKE + CONNECTION);
     shard.close(connection);
@@ -96,7 +96,7 @@ fn each_level_has_its_effect_on_those_who_hold_too_much() {
         }
         assert_eq!(shard.hold(other, holding(INCLUDED + STEP * (mebibytes % 2))), None);
         assert!(!shard.budget.refuses(address(2, 2)), "at {} MiB/4", mebibytes);
-        // Condemned connections are gone when the next turn ends.
+        // Connections that were selected to be closed are gone when the next turn ends.
         for connection in shard.condemned() {
             assert!(greedy.contains(&connection));
             shard.close(connection);
@@ -125,11 +125,11 @@ fn the_heaviest_connection_of_the_heaviest_prefix_is_closed() {
     for (connection, mebibytes) in many.iter().zip([6, 7, 12, 6]) {
         shard.hold(*connection, holding(mebibytes * MIB));
     }
-    // The largest single connection belongs to a prefix that holds less than another one.
+    // The largest single connection belongs to a prefix that uses less memory than another one.
     assert_eq!(shard.condemned(), []);
     shard.hold(many[0], holding(8 * MIB));
     assert_eq!(shard.condemned(), [many[2]]);
-    // It counts until it is gone, but no other connection is closed instead.
+    // The connection counts until it is gone, but no other connection is closed in the meantime.
     let held = shard.budget.held();
     shard.hold(many[0], holding(8 * MIB + STEP));
     assert_eq!((shard.condemned(), shard.budget.held()), (vec![many[2]], held + STEP));
@@ -143,13 +143,13 @@ fn whoever_has_not_validated_his_address_counts_for_nobody() {
     let accounts: Vec<_> = (0..14).map(|_| shard.budget.open(address(1, 1))).collect();
     assert!(!shard.budget.lock().shares.exceeds(address(1, 1)));
     assert!(!shard.budget.refuses(address(1, 1)) && !shard.budget.refuses(address(2, 1)));
-    // Beyond the budget, nobody is accepted.
+    // When the budget is exhausted, all clients are refused.
     let _more = [(); 2].map(|()| shard.budget.open(address(1, 1)));
     assert!(shard.budget.refuses(address(2, 1)));
     drop(accounts);
 }
 
-/// A limited window is released when memory is no longer short.
+/// The limit on a window is lifted when memory is no longer short.
 #[test]
 fn limits_end_with_the_shortage() {
     let mut shard = Shard::new(64 * MIB);

@@ -1,5 +1,5 @@
-//! QUIC-LB connection IDs (draft-ietf-quic-load-balancers), from which a balancer reads the server,
-//! and this process the shard.
+//! QUIC-LB connection IDs (draft-ietf-quic-load-balancers), from which a balancer reads the server
+//! ID, and this process reads the shard.
 //!
 //! ```text
 //! without a key                              with a key
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The shard octet is described in `shard_ids.rs`. All configurations have IDs of the same length,
-//! since short headers do not state it.
+//! since short headers do not state the length.
 
 use core::fmt;
 use std::io;
@@ -27,33 +27,33 @@ use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
 use crate::system::random::seed;
 
-/// A server's QUIC-LB configuration: balancers with the same configuration read from its connection
-/// IDs which server they belong to, so routing works whatever address a client migrates to. Pass it
-/// to a group with [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replace it with
+/// A server's QUIC-LB configuration. Balancers with the same configuration read the server ID from
+/// connection IDs, so routing works whatever address a client migrates to. Pass it to a group with
+/// [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replace it with
 /// [`ShardGroup::rotate_quic_lb`](crate::ShardGroup::rotate_quic_lb).
 ///
-/// **Length.** An ID has one octet, those of the server ID and of the nonce, and with a key one
-/// more, from which this process and the kernel read the shard. Without a key the shard is in the
-/// last octet of the nonce, so that an ID has exactly the octets of the configuration. Balancers
-/// need not know about either.
+/// **Length.** An ID consists of one octet, the server ID, the nonce and, if there is a key, one
+/// more octet from which this process and the kernel read the shard. Without a key, the shard is in
+/// the last octet of the nonce, so that an ID has exactly the octets of the configuration. Both are
+/// transparent to balancers.
 ///
 /// **Nonces with a key.** The server counts up from a random nonce; shards, and the two processes
 /// of a hot restart, use disjoint nonces. A nonce must not be used twice with one key (section
-/// "Connection ID Entropy"): switch to a configuration with another key before they are used up. A
-/// warning is logged when an eighth remains. When none remains, IDs are marked as unroutable, and
-/// balancers route by addresses (§3.2). A connection takes about five nonces, and each Retry packet
-/// one. With four octets, which give 2^32 nonces, a busy server runs out in days; with seven,
-/// never. A restarted process begins at another random nonce, which with four or five octets may
-/// already have been used.
+/// "Connection ID Entropy"): switch to a configuration with another key before the nonces are used
+/// up. A warning is logged when an eighth of them remains. When none remain, IDs are marked as
+/// unroutable, and balancers route by addresses (§3.2). A connection uses about five nonces, and
+/// each Retry packet uses one. With four octets, which give 2^32 nonces, a busy server runs out in
+/// days; with seven, never. A restarted process begins at another random nonce, which with four or
+/// five octets may already have been used.
 ///
 /// **Nonces without a key** are random. With n octets, two of a server's connections have the same
-/// ID after about 2^(4n) IDs, and the first of them then receives no more packets. Use seven or
-/// more.
+/// ID after about 2^(4n) IDs, and the first connection then receives no more packets. Use seven
+/// octets or more.
 ///
 /// **Without a key** everyone can read the server ID. The draft then advises servers against
 /// issuing further IDs, which clients might assume to be unlinkable (section "Security
-/// Considerations"). They are issued nevertheless: without them a client cannot migrate (RFC 9000
-/// §9.5), and what two of them share, the server, is not a secret anyway.
+/// Considerations"). This server issues them nevertheless: without them, a client cannot migrate
+/// (RFC 9000 §9.5), and the server ID that two of them share is not a secret anyway.
 #[derive(Clone)]
 pub struct QuicLb {
     server_id: ServerId,
@@ -64,11 +64,11 @@ pub struct QuicLb {
 
 impl QuicLb {
     /// Creates a configuration with the ID `config` for the server `server_id`, with nonces of
-    /// `nonce_len` octets. If there is a `key`, server ID and nonce are encrypted.
+    /// `nonce_len` octets. If there is a `key`, the server ID and the nonce are encrypted.
     ///
     /// # Errors
-    /// If the nonce has fewer than 4 octets, it and the server ID have more than 19, or the
-    /// connection ID has more than 20.
+    /// If the nonce has fewer than 4 octets, the nonce and the server ID together have more than
+    /// 19, or the connection ID has more than 20.
     pub fn new(
         config: ConfigId,
         server_id: ServerId,
@@ -94,7 +94,7 @@ impl QuicLb {
         self.codec.config()
     }
 
-    /// Returns the ID of this server.
+    /// Returns the server ID.
     pub fn server_id(&self) -> ServerId {
         self.server_id
     }
@@ -104,7 +104,7 @@ impl QuicLb {
         self.codec.nonce_len()
     }
 
-    /// Returns whether server ID and nonce are encrypted.
+    /// Returns whether the server ID and the nonce are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.key.is_some()
     }
@@ -137,13 +137,15 @@ impl fmt::Debug for QuicLb {
     }
 }
 
-/// Why a QUIC-LB configuration cannot replace that of a group, which stays in use.
+/// The reason why a QUIC-LB configuration cannot replace a group's current one, which remains in
+/// use.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RotateQuicLbError {
     /// The group was started without QUIC-LB, and has connections whose IDs have another format.
     NotConfigured,
-    /// The length of IDs would change, which is impossible, since short headers do not state it.
+    /// The length of IDs would change, which is impossible, since short headers do not state the
+    /// length.
     IdLength {
         /// The current length in octets.
         present: usize,
@@ -193,12 +195,12 @@ struct Active {
     config: QuicLb,
     /// Number of previous configurations.
     rotation: u64,
-    /// The nonces of each shard, if IDs are encrypted.
+    /// The nonce counters of each shard, if IDs are encrypted.
     nonces: Box<[Nonces]>,
 }
 
 impl SharedQuicLb {
-    /// Creates it for shards whose IDs have this format and generation.
+    /// Creates the shared configuration for shards whose IDs have this format and generation.
     pub(crate) fn new(
         config: QuicLb,
         format: IdFormat,
@@ -223,7 +225,7 @@ impl SharedQuicLb {
             let rotation = current.rotation + 1;
             let next = Active::new(config.clone(), rotation, self.format, self.generation)
                 .map_err(RotateQuicLbError::NoSeed)?;
-            // Another thread may have been faster.
+            // Another thread may have switched the configuration in the meantime.
             let found = self.current.compare_and_swap(&current, Arc::new(next));
             if Arc::ptr_eq(&found, &current) {
                 return Ok(true);
@@ -246,7 +248,7 @@ impl Active {
         Ok(Self { nonces: nonces.collect(), config, rotation })
     }
 
-    /// Generates an ID with the shard's next nonce; `None` if there is none left.
+    /// Generates an ID with the shard's next nonce; `None` if no nonce is left.
     fn generate(&self, shard: usize, octet: u8, random: &mut Random) -> Option<ConnectionId> {
         let QuicLb { codec, server_id, .. } = &self.config;
         let mut nonce = [0; ConnectionId::MAX_LEN];
@@ -262,10 +264,10 @@ impl Active {
     }
 }
 
-/// Nonces of one shard: those congruent to its slot modulo the number of slots.
+/// The nonces of one shard: those that are congruent to its slot modulo the number of slots.
 #[derive(Debug)]
 struct Nonces {
-    /// The octets before the counter, which is in the last eight.
+    /// The octets before the counter, which takes the last eight octets.
     before: [u8; ConnectionId::MAX_LEN],
     slot: u16,
     slots: u16,
@@ -276,7 +278,7 @@ struct Nonces {
     used: AtomicU64,
 }
 
-/// Maximum number of octets of a nonce that the counter uses.
+/// Maximum number of octets that the counter takes in a nonce.
 const COUNTED: usize = 8;
 
 impl Nonces {
@@ -288,7 +290,7 @@ impl Nonces {
         Self { before: random.array(), slot, slots, count, start, used: AtomicU64::new(0) }
     }
 
-    /// Writes the next nonce; `None` if there is none left.
+    /// Writes the next nonce; `None` if no nonce is left.
     fn write_next(&self, nonce: &mut [u8]) -> Option<()> {
         let more = |used: u64| (used < self.count).then_some(used + 1);
         // Only this thread counts here, so the ordering does not matter.
@@ -307,7 +309,7 @@ impl Nonces {
         }
         let place = (u128::from(self.start) + u128::from(used)) % u128::from(self.count);
         let counted = place * u128::from(self.slots) + u128::from(self.slot);
-        // A shorter nonce is the last octets of the counter.
+        // A shorter nonce consists of the last octets of the counter.
         let counted = &counted.to_be_bytes()[16 - nonce.len().min(COUNTED)..];
         let (before, last) = nonce.split_at_mut_checked(nonce.len() - counted.len())?;
         before.copy_from_slice(self.before.get(..before.len())?);
@@ -331,7 +333,7 @@ impl BalancedIds {
         Self { shared, shard, slot }
     }
 
-    /// Generates an ID that balancers cannot route. It states its length (§3.2).
+    /// Generates an ID that balancers cannot route. The ID states its length (§3.2).
     fn unroutable(&self, octet: u8, random: &mut Random) -> ConnectionId {
         let mut id = random.array::<{ ConnectionId::MAX_LEN }>();
         let id = &mut id[..self.len()];

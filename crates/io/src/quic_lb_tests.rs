@@ -19,7 +19,7 @@ fn shared(config: QuicLb, count: usize, generation: Generation) -> Arc<SharedQui
     Arc::new(SharedQuicLb::new(config, format, generation).unwrap())
 }
 
-/// Returns what a balancer reads.
+/// Returns the server ID that a balancer reads from a connection ID.
 fn server_of(config: &QuicLb, id: &ConnectionId) -> Option<ServerId> {
     let server_id_len = config.server_id.as_bytes().len();
     let codec = IdCodec::new(config.config(), server_id_len, config.nonce_len(), config.key);
@@ -28,7 +28,7 @@ fn server_of(config: &QuicLb, id: &ConnectionId) -> Option<ServerId> {
 
 #[test]
 fn without_a_key_an_id_has_the_octets_of_the_configuration() {
-    // The format of AWS: eight octets of server ID, seven of nonce.
+    // The format that AWS uses: eight octets of server ID and seven of nonce.
     let config = config(0, &[1, 2, 3, 4, 5, 6, 7, 8], 7, None);
     assert_eq!(config.id_len(), 16);
     let ids = BalancedIds::new(shared(config, 3, Generation::Odd), 1);
@@ -67,7 +67,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(of(14, 4, Some([0; 16])), Ok(20));
 }
 
-/// All nonces of a small space are used once each, by all shards of both processes together.
+/// The shards of both processes together use each nonce of a small space exactly once.
 #[test]
 fn shards_share_the_nonces_out() {
     let format = IdFormat::with_generations(Layout::OWN, 3);
@@ -104,8 +104,8 @@ fn a_shard_counts_in_the_last_octets_of_a_long_nonce() {
     }
 }
 
-/// Section "Connection ID Entropy": the codepoint for routing by addresses is used, until the next
-/// configuration.
+/// When nonces run out, IDs use the codepoint for routing by addresses until the next configuration
+/// (section "Connection ID Entropy").
 #[test]
 fn ids_without_a_nonce_cannot_be_routed() {
     let first = config(2, &[1, 2], 4, Some([5; 16]));
@@ -143,7 +143,8 @@ fn a_configuration_is_replaced_by_one_of_the_same_length_only() {
     }
     assert!(!shared.rotate(first).unwrap(), "the same");
     assert_eq!(ids.rotation(), 0);
-    // Another server ID, then a key, which takes an octet of the nonce.
+    // The first change is another server ID; the second adds a key, which takes an octet of the
+    // nonce.
     let next = [config(0, &[7, 8], 6, None), config(1, &[7, 8], 5, Some([1; 16]))];
     for (rotation, next) in (1..).zip(next) {
         assert!(shared.rotate(next.clone()).unwrap());
@@ -169,8 +170,8 @@ fn a_configuration_that_is_given_again_goes_on_with_its_nonces() {
 }
 
 proptest! {
-    /// For any configuration: a balancer reads the server, this process reads the shard and the
-    /// generation, and no ID of any shard is issued twice.
+    /// Checks for any configuration that a balancer reads the server ID, that this process reads
+    /// the shard and the generation, and that no ID is issued twice by any shard.
     #[test]
     fn both_find_their_way(
         number in 0..7_u8,

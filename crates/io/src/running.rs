@@ -27,8 +27,8 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a shard when its thread ends, for whatever reason: the thread is not joined then, and
-/// the mailbox's descriptor can be closed.
+/// Removes a shard from the registry when its thread ends, for whatever reason: the thread then
+/// need not be joined, and the mailbox's descriptor can be closed.
 struct Ending(u64);
 
 impl Drop for Ending {
@@ -48,7 +48,7 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
     let mut registry = registry();
     let number = registry.started;
-    // If the thread ends at once, it waits for the lock and then finds itself registered.
+    // If the thread ends immediately, it waits for the lock, and is then registered.
     let thread = thread.spawn(move || {
         let _ending = Ending(number);
         run();
@@ -58,10 +58,10 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
     Ok(())
 }
 
-/// Ends all shards of this process and returns when their threads have ended. Each processes the
-/// commands that it has received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it
-/// does not wait for its peers. Afterwards, no other process can replace this one (see
-/// [`HotRestart`](crate::HotRestart)), and the unix socket for hot restarts is removed.
+/// Ends all shards of this process and returns when their threads have ended. Each shard processes
+/// the commands that it has received, and sends the resulting datagrams, such as a
+/// CONNECTION_CLOSE; it does not wait for its peers. Afterwards, no other process can replace this
+/// one (see [`HotRestart`](crate::HotRestart)), and the unix socket for hot restarts is removed.
 ///
 /// For a program that is about to exit: the cryptographic library releases its state before the
 /// process ends, and a thread in the middle of a handshake would then abort the process. This waits
@@ -75,7 +75,7 @@ pub fn halt() {
     }
     for shard in running.into_iter().filter(|it| it.thread.thread().id() != thread::current().id())
     {
-        // A panic of an application was reported when it happened.
+        // A panic was already reported when it happened.
         let _ = shard.thread.join();
     }
 }

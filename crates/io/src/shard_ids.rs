@@ -7,20 +7,20 @@
 //! ```
 //!
 //! The slot is the number of the shard, and there are as many slots as shards. With hot restart
-//! (`restart.rs`) there are twice as many: the slot is the shard, plus the number of shards in
-//! every second generation of processes. So a process can distinguish its connections from those of
-//! the previous one. The slot modulo the number of shards is the shard in either case, so steering
-//! programs need not know the generation.
+//! (`restart.rs`), there are twice as many slots: the slot is the number of the shard, plus the
+//! number of shards in every second generation of processes. So a process can distinguish its
+//! connections from those of the previous process. The slot modulo the number of shards is the
+//! shard in either case, so steering programs need not know the generation.
 //!
 //! The first octet follows QUIC-LB (draft-ietf-quic-load-balancers): the config rotation 0b111
 //! marks the ID as unroutable for balancers. Since the shard is a remainder of the second octet,
 //! the rest of that octet is random, too: IDs collide no more often than with seven random octets,
-//! which QUIC-LB requires of such IDs, and the octet does not reveal the number of shards. Whoever
-//! knows how many shards there are learns the shard, and so that two IDs of different shards belong
-//! to different connections.
+//! which QUIC-LB requires for such IDs, and the octet does not reveal the number of shards. An
+//! observer who knows the number of shards learns the shard, and thus that two IDs of different
+//! shards belong to different connections.
 //!
-//! A server behind a QUIC-LB balancer issues other IDs (`quic_lb.rs`). Their shard octet is the
-//! last one, and their first octet states any configuration.
+//! A server behind a QUIC-LB balancer issues other IDs (`quic_lb.rs`). The shard octet of those IDs
+//! is the last one, and their first octet contains the configuration ID.
 
 use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
@@ -31,7 +31,7 @@ pub const MAX_SHARDS: usize = 256;
 /// Maximum number of shards at one port with hot restart, which has two processes with that many
 /// shards each.
 pub const MAX_SHARDS_WITH_HOT_RESTART: usize = MAX_SHARDS / 2;
-/// The length of the IDs, the same as that of [`RandomIds`](clearway_transport::RandomIds).
+/// The length of the IDs, which equals that of [`RandomIds`](clearway_transport::RandomIds).
 pub(crate) const ID_LEN: usize = 8;
 /// The first octet of the IDs.
 pub(crate) const FIRST_OCTET: u8 = unroutable_first_octet(ID_LEN);
@@ -42,8 +42,7 @@ pub(crate) const fn unroutable_first_octet(id_len: usize) -> u8 {
     0b1110_0000 | (id_len as u8).saturating_sub(1)
 }
 
-/// The process that issued an ID, of two that replace each other; it alternates with each
-/// successor.
+/// Identifies which of two processes in a hot restart issued an ID; alternates with each successor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Generation {
     /// The first process, the third, and so on.
@@ -53,7 +52,7 @@ pub(crate) enum Generation {
 }
 
 impl Generation {
-    /// Returns the generation of the previous and of the next process.
+    /// Returns the other generation, which is that of both the previous and the next process.
     pub(crate) const fn other(self) -> Self {
         match self {
             Self::Even => Self::Odd,
@@ -133,13 +132,14 @@ impl Layout {
     }
 }
 
-/// Encoding of the shard in the IDs of a group, and of the generation if there are two.
+/// Encoding of the shard in a group's IDs, and of the generation if there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdFormat {
     layout: Layout,
     /// The number of shards: 1 to [`MAX_SHARDS`].
     count: u16,
-    /// The number of values that an ID distinguishes: one or two per shard; at most [`MAX_SHARDS`].
+    /// The number of issuers that an ID distinguishes: one or two per shard; at most
+    /// [`MAX_SHARDS`].
     slots: u16,
 }
 
@@ -166,7 +166,7 @@ impl IdFormat {
         self.count
     }
 
-    /// Returns the number of issuers of IDs: shards, in each generation.
+    /// Returns the number of issuers of IDs: the number of shards, times the number of generations.
     #[cfg(feature = "quic-lb")]
     pub(crate) const fn slots(self) -> u16 {
         self.slots
@@ -178,7 +178,7 @@ impl IdFormat {
         256 - 256 % self.slots
     }
 
-    /// Returns the number of an issuer; `shard` is counted from 0. The generation only matters if
+    /// Returns the number of an issuer; `shard` is counted from 0. The generation matters only if
     /// there are two.
     pub(crate) fn slot(self, shard: usize, generation: Generation) -> u16 {
         let shard = (shard as u16).min(self.count - 1);
@@ -188,7 +188,7 @@ impl IdFormat {
     /// Returns a random shard octet for IDs of `slot`.
     pub(crate) fn shard_octet(self, slot: u16, random: &mut Random) -> u8 {
         let multiple = random.below(u64::from(self.limit() / self.slots)) as u16;
-        // Below the limit, so it fits into an octet.
+        // The value is below the limit, so it fits into an octet.
         (slot + multiple * self.slots) as u8
     }
 

@@ -50,7 +50,7 @@ fn an_id_names_its_shard_and_its_generation() {
                     let id = ids.generate(&mut random);
                     let issuer = Issuer { shard, generation };
                     assert_eq!(format.issuer(id.as_bytes()), Some(issuer), "{count} shards");
-                    // This is all that steering programs use.
+                    // Steering programs use only this rule.
                     assert_eq!(usize::from(id.as_bytes()[1]) % count, shard);
                 }
             }
@@ -72,7 +72,8 @@ fn other_ids_name_no_shard() {
     let format = own(3);
     let mut id = [FIRST_OCTET, 254, 0, 0, 0, 0, 0, 0];
     assert_eq!(shard(format, &id), Some(2));
-    // 255 would be another octet of shard 0, which would then have more IDs than the others.
+    // 255 would be an additional octet for shard 0, which would then have more IDs than other
+    // shards.
     id[1] = 255;
     assert_eq!(shard(format, &id), None);
     assert_eq!(shard(format, &[FIRST_OCTET, 1, 0, 0, 0, 0, 0]), None);
@@ -93,7 +94,7 @@ fn all_octets_of_a_shard_are_used() {
     assert_eq!(ids.generate(&mut random).len(), ID_LEN);
 }
 
-/// The first octet may be any: the configuration of an ID does not matter here.
+/// The first octet can have any value: the configuration of an ID does not matter here.
 #[test]
 fn an_id_of_quic_lb_names_its_shard_in_its_last_octet() {
     for id_len in 6..=20 {

@@ -186,7 +186,7 @@ fn what_connections_have_counted_outlives_them() {
     let (server, client) = (server(), client());
     let probe = connect(&client, server.local_address(), "localhost");
     wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
-    // The client has received the response to its last flight, so this is already counted.
+    // The client has received the response to its last flight, so the flight is already counted.
     let living = server.statistics();
     assert_eq!((living.connections, living.connections_accepted), (1, 1));
     assert_eq!((living.handshakes_completed, living.handshakes_failed), (1, 0));
@@ -227,7 +227,7 @@ fn a_turn_receives_what_waits() {
     let sockets = listen("127.0.0.1:0".parse().unwrap(), config.as_mut()).unwrap();
     let address = sockets.main().unwrap().local_address();
     for _ in 0..WAITING {
-        // Each from its own source, so that no two are coalesced.
+        // Each datagram has its own source, so that no two are coalesced.
         let source = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(source.send_to(&[0x40; 30], address).unwrap(), 30);
     }
@@ -245,8 +245,8 @@ fn a_turn_receives_what_waits() {
     .unwrap();
     wait_until(&shard, |shard| shard.datagrams_received == WAITING);
     let turns: u64 = shard.statistics().turns_by_duration.iter().sum();
-    // One turn for the queued datagrams, and a few for the start; it would take eight if a turn
-    // received 32 of them.
+    // This takes one turn for the queued datagrams, and a few for the start; it would take eight if
+    // a turn received 32 datagrams.
     assert!(turns <= 4, "{turns} turns");
 }
 
@@ -258,7 +258,7 @@ fn an_idle_shard_sleeps() {
         let [server, client] = &shards;
         let probe = connect(client, server.local_address(), "localhost");
         wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
-        // Half a second without traffic: only a few timers fire.
+        // During half a second without traffic, only a few timers fire.
         while probe.events.recv_timeout(Duration::from_millis(500)).is_ok() {}
         let turns = probe.turns.try_iter().count();
         let total: ShardStatistics = shards.iter().map(ShardHandle::statistics).sum();
@@ -300,7 +300,7 @@ fn the_thread_ends_when_its_handles_are_gone() {
     wait_for(&probe, |event| *event == Event::Connected);
     let address = client.local_address();
     drop(client);
-    // The connection keeps the shard alive, and so its socket.
+    // The connection keeps the shard, and so its socket, alive.
     assert!(UdpSocket::bind(address).is_err());
     server.shutdown(VarInt::ZERO, b"");
     wait_for(&probe, |event| matches!(event, Event::Closed(_)));
@@ -317,7 +317,7 @@ fn the_thread_ends_when_its_handles_are_gone() {
 
 #[test]
 fn a_shard_that_never_sleeps_keeps_its_deadlines() {
-    // Row 83. Nobody responds here, so only a timer ends the handshake.
+    // Row 83: no server responds here, so only a timer ends the handshake.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = client();
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
@@ -353,8 +353,8 @@ fn what_cannot_be_started_is_reported() {
     assert_eq!(probe.failure.recv_timeout(TIMEOUT), Ok(ConnectFailure::ShuttingDown));
 }
 
-/// Returns how many connections a shard checks for a forged report, if it has `others` to other
-/// addresses.
+/// Returns how many connections a shard checks when it gets a forged report, if it has `others`
+/// connections to other addresses.
 fn looked_at(others: u16) -> (usize, usize) {
     let mailbox = Arc::new(Mailbox::new());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
@@ -407,7 +407,8 @@ fn a_task_runs_on_the_thread_of_its_shard() {
     assert_eq!(name.as_deref(), Some("clearway-shard"));
 }
 
-/// Reports how often it was called, and how many datagrams the shard had sent at the second call.
+/// Application that reports how often it was called, and how many datagrams the shard had sent at
+/// the second call.
 struct Counting {
     shard: ShardHandle,
     calls: Arc<AtomicU64>,
@@ -426,7 +427,8 @@ impl Application for Counting {
     }
 }
 
-/// A task starts a connection, and uses it once it exists: all of that precedes the first flight.
+/// A task starts a connection, and uses it once it exists; all of this happens before the first
+/// flight is sent.
 #[test]
 fn a_task_and_an_application_answer_each_other_before_anything_is_sent() {
     let (shard, silent) = (client(), UdpSocket::bind("127.0.0.1:0").unwrap());

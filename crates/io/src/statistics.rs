@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clearway_udp::Waited;
 
 /// Cumulative counters of a shard. When a peer receives a datagram, everything that happened before
-/// it was sent has been counted. Sent datagrams are counted when the shard has sent all that it
-/// can, and the packets in them when something happens on their connection again. The sums include
-/// connections that have ended.
+/// it was sent has been counted. Sent datagrams are counted when the shard has sent everything that
+/// it can, and the packets in them the next time that their connection is processed. The counters
+/// include connections that have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {
@@ -33,11 +33,12 @@ pub struct ShardStatistics {
     pub datagrams_sent: u64,
     /// Bytes of UDP payloads handed to the kernel.
     pub bytes_sent: u64,
-    /// Batches handed to the kernel: datagrams of one connection, of one size.
+    /// Batches handed to the kernel. The datagrams of a batch belong to one connection and have one
+    /// size.
     pub batches_sent: u64,
-    /// Calls to the kernel that took at least one batch.
+    /// Send calls in which the kernel accepted at least one batch.
     pub send_calls: u64,
-    /// Batches that the kernel rejected, all of whose datagrams are lost.
+    /// Batches that the kernel rejected; all of their datagrams were dropped.
     pub batches_failed: u64,
     /// Number of times that the socket had no room and the shard waited for it.
     pub send_blocked: u64,
@@ -55,13 +56,13 @@ pub struct ShardStatistics {
     pub probe_timeouts: u64,
     /// Clients that were refused or ignored.
     pub incoming_refused: u64,
-    /// UDP payloads of new clients that were dropped because more arrived than the shard handles:
-    /// see [`Admission::retry_above`](crate::Admission::retry_above).
+    /// UDP payloads from new clients that were dropped because more arrived than the shard could
+    /// handle: see [`Admission::retry_above`](crate::Admission::retry_above).
     pub incoming_dropped: u64,
-    /// UDP payloads received whose connection ID matches no connection, and that do not begin one:
-    /// from connections that have ended, or that belong to another endpoint.
+    /// UDP payloads received whose connection ID matches no connection, and that do not begin one.
+    /// They belong to connections that have ended, or to another endpoint.
     pub datagrams_unknown: u64,
-    /// Stateless resets sent in response to them (RFC 9000 §10.3).
+    /// Stateless resets sent in response to payloads of unknown connections (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
     /// Number of times that the shard slept and was woken.
     pub wakeups: u64,
@@ -71,11 +72,11 @@ pub struct ShardStatistics {
     /// Number of busy polls that found something, so that the shard did not sleep.
     pub busy_polls_successful: u64,
     /// Panics of application code: applications, acceptors, observers, tasks and everything else
-    /// that the shard calls. Each ended one connection or task, refused one client, or removed one
-    /// observer from its connection; never the shard.
+    /// that the shard calls. Each panic ended one connection or task, refused one client, or
+    /// removed one observer from its connection, but never ended the shard.
     pub panics: u64,
-    /// Shards that ended without being asked to, with all of their connections:
-    /// [`ShardHandle::failure`](crate::ShardHandle::failure) says why.
+    /// Shards that ended unexpectedly, with all of their connections:
+    /// [`ShardHandle::failure`](crate::ShardHandle::failure) returns the reason.
     pub shards_failed: u64,
     /// Number of failed attempts to receive from the socket.
     pub receive_failures: u64,
@@ -83,43 +84,44 @@ pub struct ShardStatistics {
     /// (RFC 9000 §9).
     pub migrations: u64,
     /// Number of times that the shard was late by a second or more: the process was stopped, the
-    /// host had no processor time for it, or something that the shard calls blocked its thread.
+    /// host had no CPU time for it, or code that the shard calls blocked its thread.
     pub stalls: u64,
-    /// Number of times that the kernel began to refuse segmentation (GSO), so that each datagram
-    /// takes a separate call.
+    /// Number of times that the kernel started to reject segmentation offload (GSO), so that each
+    /// datagram takes a separate call.
     pub segmentation_refused: u64,
     /// UDP payloads received that were passed to the shard of the group that issued their
     /// connection ID.
     pub handed_over: u64,
     /// UDP payloads that other shards have passed to this one.
     pub handed_in: u64,
-    /// UDP payloads that were lost because the queue of the shard that they belong to was full.
+    /// UDP payloads that were dropped because the queue of the shard to which they belong was full.
     pub hand_over_dropped: u64,
-    /// UDP payloads that were passed to the other process during a hot restart: by the new one
-    /// those for the old one's connections, by the old one those of new clients.
+    /// UDP payloads that were passed to the other process during a hot restart: the new process
+    /// passes on those for the old process's connections, and the old process those from new
+    /// clients.
     pub forwarded: u64,
     /// UDP payloads that the other process of a hot restart has passed to this shard.
     pub forwarded_in: u64,
-    /// UDP payloads that were lost because the queue of the other process of a hot restart was
+    /// UDP payloads that were dropped because the queue of the other process of a hot restart was
     /// full.
     pub forward_dropped: u64,
     /// UDP payloads dropped because they do not come from any of the
     /// [balancers](crate::Admission::balancers).
     pub foreign_dropped: u64,
-    /// Batches handed to the kernel, by their number of datagrams: at most the bound at the same
-    /// index of [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the previous bound.
+    /// Histogram of the batches handed to the kernel, by number of datagrams: at most the bound at
+    /// the same index of [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the previous bound.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
-    /// Turns of the shard's loop, by their duration without sleep: at most the bound at the same
-    /// index of [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the previous bound. The
-    /// last element counts those that exceeded all bounds. A turn is counted when the next one has
-    /// received.
+    /// Histogram of the turns of the shard's loop, by duration without sleep: at most the bound at
+    /// the same index of [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the previous
+    /// bound. The last element counts turns that exceeded all bounds. A turn is counted when the
+    /// next turn has received datagrams.
     pub turns_by_duration: [u64; Self::TURN_DURATIONS.len() + 1],
     turn_nanoseconds: u64,
 }
 
 impl ShardStatistics {
-    /// The upper bounds of [`batches_by_size`](Self::batches_by_size), in datagrams. No batch has
-    /// more than the last.
+    /// The upper bounds of [`batches_by_size`](Self::batches_by_size), in datagrams. No batch
+    /// exceeds the last bound.
     pub const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
     /// The upper bounds of [`turns_by_duration`](Self::turns_by_duration).
@@ -144,7 +146,7 @@ impl ShardStatistics {
         Duration::from_nanos(self.turn_nanoseconds)
     }
 
-    /// Counts a batch that the kernel has taken.
+    /// Counts a batch that the kernel has accepted.
     pub(crate) fn on_batch_sent(&mut self, datagrams: u64, bytes: usize) {
         self.batches_sent += 1;
         self.datagrams_sent += datagrams;
@@ -161,7 +163,7 @@ impl ShardStatistics {
         self.turns_by_duration[place.unwrap_or(Self::TURN_DURATIONS.len())] += 1;
     }
 
-    /// Counts how the shard waited for something to do.
+    /// Counts the outcome of a wait.
     pub(crate) fn on_waited(&mut self, waited: Waited) {
         self.wakeups += u64::from(waited != Waited::Polled);
         self.busy_polls += u64::from(waited != Waited::Slept);
@@ -264,7 +266,7 @@ impl ShardStatistics {
     }
 }
 
-/// Number of counters, except those by size and by duration.
+/// Number of counters, not including the histograms.
 const COUNTERS: usize = 42;
 
 struct Parts<'a> {
@@ -293,7 +295,8 @@ impl core::iter::Sum for ShardStatistics {
     }
 }
 
-/// The counters in a form that one thread writes and others read. Neither ever waits for the other.
+/// The counters, stored so that one thread writes them and others read them without ever waiting
+/// for each other.
 #[derive(Debug)]
 pub(crate) struct SharedStatistics {
     counters: [AtomicU64; COUNTERS],

@@ -22,7 +22,7 @@ pub(crate) struct Tasks {
     mailbox: Arc<Mailbox>,
 }
 
-/// Wakes the shard when one of its tasks can continue.
+/// Wakes the shard when one of its tasks is ready to run.
 struct Rouse(Arc<Mailbox>);
 
 impl Wake for Rouse {
@@ -50,8 +50,8 @@ impl Tasks {
         self.mailbox.note_ready_task();
     }
 
-    /// Runs the tasks that can continue, each until it waits for something. Returns whether there
-    /// may have been any: after all have run, one more call is needed, which finds none.
+    /// Runs the tasks that are ready, each until it waits for something. Returns whether there may
+    /// have been any: after all have run, one more call is needed, which finds none.
     pub(crate) fn run(&mut self) -> bool {
         if !self.mailbox.take_ready_tasks() {
             return false;
@@ -61,7 +61,7 @@ impl Tasks {
             let running = Pin::new(&mut self.running);
             match guarded(TASK, || running.poll_next(&mut context)) {
                 Ok(Poll::Ready(Some(()))) => {}
-                // Tasks that can continue again have already woken the waker.
+                // Tasks that are ready again have already woken the waker.
                 Ok(Poll::Ready(None) | Poll::Pending) => return true,
                 Err(Panicked) => {}
             }

@@ -11,7 +11,7 @@ fn tasks() -> Tasks {
     Tasks::new(Arc::new(Mailbox::new()))
 }
 
-/// Waits until it was polled `times` times, and wakes itself each time.
+/// Returns after it was polled `times` times; wakes itself each time.
 async fn yield_now(mut times: u32) {
     core::future::poll_fn(|context| {
         if times == 0 {
@@ -52,7 +52,7 @@ fn tasks_that_never_wait_do_not_keep_the_shard_from_its_turn() {
         tasks.add(Box::pin(yield_now(u32::MAX)));
     }
     assert!(tasks.run());
-    // They can continue in the next turn.
+    // The tasks can continue in the next turn.
     assert!(tasks.run());
 }
 

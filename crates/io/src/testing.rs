@@ -29,7 +29,7 @@ pub fn endpoint_config() -> EndpointConfig {
     EndpointConfig {
         id_generator: Arc::new(RandomIds),
         reset_key: ResetKey::new(&[1; 32]),
-        // Clients are assigned to shards at random: one may get many more than its share.
+        // Clients are assigned to shards at random: a shard may get many more than its share.
         max_connections: 1_000,
     }
 }
@@ -68,7 +68,7 @@ pub fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bo
     }
 }
 
-/// Returns a packet with a short header, and an ID that begins like those of groups.
+/// Returns a packet with a short header, and a connection ID that begins like the IDs of groups.
 pub fn short_header(second: u8) -> [u8; 60] {
     let mut packet = [0; 60];
     packet[..3].copy_from_slice(&[0x40, FIRST_OCTET, second]);

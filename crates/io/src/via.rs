@@ -5,26 +5,27 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use clearway_transport::Transmit;
 use clearway_wire::preface::Preface;
 
-/// The balancer that a datagram with a preface came from, and that responses go to.
+/// The balancer that forwarded a datagram with a preface, and that gets the responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Via {
-    /// Its address, in the form used by the socket.
+    /// The balancer's address, in the form used by the socket.
     pub(crate) balancer: SocketAddr,
-    /// The server's own address that the balancer sends to, by which it identifies the server.
+    /// The server's own address to which the balancer sends, and by which the balancer identifies
+    /// the server.
     pub(crate) local_ip: Option<IpAddr>,
 }
 
 impl Via {
-    /// Puts a preface before each datagram of a batch, whose bytes are at the beginning of
-    /// `buffer`. Returns the batch as sent to the balancer. The buffer must have room for the
-    /// longest preface per datagram.
+    /// Prepends a preface to each datagram of a batch, whose bytes are at the beginning of
+    /// `buffer`. Returns the batch in the form that is sent to the balancer. The buffer must have
+    /// room for one preface of maximum length per datagram.
     pub(crate) fn wrap(&self, transmit: &Transmit, buffer: &mut [u8]) -> Transmit {
-        // A balancer leaves an unspecified address to its operating system.
+        // If this is unspecified, the balancer leaves the address to its operating system.
         let local = transmit.source_ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let (octets, preface_len) = Preface { client: transmit.destination, local }.encode();
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let count = transmit.size.div_ceil(segment);
-        // From last to first, so that no datagram is overwritten before it has moved.
+        // Moves datagrams from last to first, so that none is overwritten before it has moved.
         for number in (0..count).rev() {
             let from = number * segment;
             let end = (from + segment).min(transmit.size);

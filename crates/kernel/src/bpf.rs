@@ -1,5 +1,6 @@
-//! bpf(2), limited to socket selection and counting at a tracepoint. This is unsafe code because no
-//! well-maintained library offers these calls without a C compiler or thirty other libraries.
+//! Interface to bpf(2), limited to socket selection and counting at a tracepoint. This is unsafe
+//! code because no well-maintained library provides these calls without a C compiler or thirty
+//! other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -11,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::libc::{SO_ATTACH_REUSEPORT_EBPF, SOL_SOCKET, SYS_bpf, setsockopt, socklen_t, syscall};
 
-// From linux/bpf.h.
+// Constants from linux/bpf.h.
 const MAP_CREATE: c_int = 0;
 const MAP_LOOKUP_ELEM: c_int = 1;
 const MAP_UPDATE_ELEM: c_int = 2;
@@ -22,7 +23,7 @@ const MAP_TYPE_REUSEPORT_SOCKARRAY: u32 = 20;
 const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const PROG_TYPE_SK_REUSEPORT: u32 = 21;
 
-/// An instruction (`struct bpf_insn`).
+/// An eBPF instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Instruction {
@@ -117,7 +118,7 @@ unsafe impl Attributes for ProgramLoad<'_> {
     const COMMAND: c_int = PROG_LOAD;
 }
 
-/// An address in the 64-bit form that the kernel takes on every architecture.
+/// An address in the 64-bit form that the kernel expects on every architecture.
 #[repr(transparent)]
 struct Address<'a, T>(u64, core::marker::PhantomData<&'a T>);
 
@@ -171,7 +172,7 @@ impl SocketArray {
         bpf_descriptor(&map).map(Self)
     }
 
-    /// Puts a bound socket with the option SO_REUSEPORT into an entry, counted from 0.
+    /// Stores a bound socket with the option SO_REUSEPORT in an entry, counted from 0.
     ///
     /// # Errors
     /// Errors of the system, for example if there is no such entry.
@@ -222,13 +223,13 @@ impl AsRawFd for Counters {
     }
 }
 
-/// Loads a program that selects a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps it while
-/// the returned descriptor is open or the program is [attached](attach).
+/// Loads a program that selects a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps the
+/// program while the returned descriptor is open or the program is [attached](attach).
 ///
 /// # Errors
 /// Errors of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the
-/// program terminates and reads nothing else.
+/// program terminates and does not read any other memory.
 pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
     load(PROG_TYPE_SK_REUSEPORT, program)
 }
@@ -245,7 +246,8 @@ pub fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
     bpf_descriptor(&TracepointOpen { name, program: program.as_raw_fd(), padding: 0 })
 }
 
-/// Loads a program. The kernel first verifies that it terminates and reads nothing else.
+/// Loads a program. The kernel first verifies that the program terminates and does not read any
+/// other memory.
 fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
     let instruction_count =
         u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -253,13 +255,13 @@ fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
         program_type,
         instruction_count,
         instructions: Address::of_first(program),
-        // It calls no GPL-only functions.
+        // The program calls no GPL-only functions.
         license: Address::of_first(c"MIT OR Apache-2.0".to_bytes_with_nul()),
     })
 }
 
-/// Attaches a program that selects among the sockets at the address of `socket`; they keep it
-/// alive.
+/// Attaches a program that selects among the sockets at the address of `socket`. The sockets keep
+/// the program alive.
 ///
 /// # Errors
 /// Errors of the system, for example if the program has the wrong type.

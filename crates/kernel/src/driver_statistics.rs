@@ -10,18 +10,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use ethtool::Room;
 
-// From linux/ethtool.h.
+// Constants from linux/ethtool.h.
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 /// The string set with the names of statistics.
 const NAMES_OF_STATISTICS: u32 = 1;
-/// The length of a name, padded with zeros.
+/// The length of a name in bytes, padded with zeros.
 const NAME: usize = 32;
-/// `struct ethtool_gstrings`: command, set, count, and then the names.
+/// Offset of the names in `struct ethtool_gstrings`, after command, set and count.
 const NAMES_AT: usize = 12;
-/// `struct ethtool_stats`: command, count, and then the values.
+/// Offset of the values in `struct ethtool_stats`, after command and count.
 const VALUES_AT: usize = 8;
-/// How many times to read both, if a driver changes its set of statistics in between.
+/// Number of attempts to read names and values, in case a driver changes its set of statistics in
+/// between.
 const ATTEMPTS: u32 = 3;
 
 /// Reads driver statistics (`ethtool -S`) of the devices in one network namespace. Requires no
@@ -45,14 +46,15 @@ impl DriverStatistics {
         Ok(Self { socket, room: Room::map()? })
     }
 
-    /// Returns the counters of a device's driver, under the driver's own names: which of them count
-    /// losses differs from driver to driver. Values with the same name are added up.
+    /// Returns the counters of a device's driver, under the driver's own names. Which counters
+    /// include dropped packets differs from driver to driver. Values with the same name are added
+    /// up.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, such as that of
-    /// the loopback device; [`InvalidInput`](io::ErrorKind::InvalidInput) if the name is too long
-    /// for a device; other errors of the system, such as `ENODEV`.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, such as the
+    /// loopback driver; [`InvalidInput`](io::ErrorKind::InvalidInput) if the name is too long for a
+    /// device; other errors of the system, such as `ENODEV`.
     pub fn read(&mut self, device: &str) -> io::Result<BTreeMap<String, u64>> {
         for _ in 0..ATTEMPTS {
             let socket = self.socket.as_fd();
@@ -90,7 +92,7 @@ fn count(answer: &[u8], at: usize) -> usize {
     bytes.and_then(|it| usize::try_from(u32::from_ne_bytes(*it)).ok()).unwrap_or(0)
 }
 
-/// Pairs the values with their names; `None` if their numbers differ.
+/// Pairs the values with their names; `None` if there are not as many values as names.
 fn paired(names: &[String], values: &[u64]) -> Option<BTreeMap<String, u64>> {
     (names.len() == values.len()).then(|| {
         let mut statistics = BTreeMap::new();

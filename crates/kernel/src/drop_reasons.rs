@@ -1,4 +1,4 @@
-//! Packets that the kernel drops, by its own drop reason.
+//! Counts of the packets that the kernel drops, by the kernel's drop reason.
 
 mod names;
 
@@ -13,11 +13,11 @@ use crate::bpf::instructions::{
 };
 use crate::bpf::{Counters, Instruction, trace};
 
-/// Upper bound of the counted reasons; those of single subsystems (such as Wi-Fi) have larger
-/// numbers and are not counted.
+/// Upper bound of the reasons that are counted; reasons of individual subsystems (such as Wi-Fi)
+/// have larger numbers and are not counted.
 const MAX_REASONS: i32 = 1 << 9;
 
-// From linux/bpf.h.
+// Constants from linux/bpf.h.
 const MAP_LOOKUP_ELEM: i32 = 1;
 /// Atomic operation on a 64-bit value in memory.
 const ATOMIC_DOUBLE_WORD: u32 = BPF_STX | 0xc0 | DOUBLE_WORD;
@@ -25,22 +25,22 @@ const ATOMIC_ADD: i32 = 0;
 
 /// The offset of the tracepoint's third argument: `(skb, location, reason, socket)`.
 const REASON: i16 = 16;
-/// The stack offset of the reason's number.
+/// The stack offset at which the program stores the reason's number.
 const PLACE: i16 = -4;
 
 const LENGTH: usize = 13;
 
-/// Counts the packets that the kernel drops, by reason, from [`open`](Self::open) on: packets of
-/// all protocols, of the whole host and all network namespaces. Each drop costs a few dozen
-/// nanoseconds more; other packets cost nothing.
+/// Counts the packets that the kernel drops, by reason, from [`open`](Self::open) on. The counts
+/// include packets of all protocols, on the whole host and in all network namespaces. Each drop
+/// costs a few dozen additional nanoseconds; other packets cost nothing.
 ///
-/// This is an eBPF program at the tracepoint `skb:kfree_skb`; dropping this value removes it.
+/// Uses an eBPF program at the tracepoint `skb:kfree_skb`; dropping this value removes the program.
 #[derive(Debug)]
 pub struct DropReasons {
     counters: Counters,
     /// The names of the reasons, by number.
     names: BTreeMap<u32, String>,
-    /// Keeps the program at its tracepoint.
+    /// Descriptor that keeps the program attached to the tracepoint.
     _tracepoint: OwnedFd,
 }
 
@@ -110,12 +110,12 @@ mod tests {
 
     use super::*;
 
-    /// The drops of other sockets are counted too, so there may be more.
+    /// Drops at other sockets are counted too, so there may be more.
     #[test]
     fn a_full_socket_buffer_is_a_reason() {
         let reasons = match DropReasons::open() {
             Ok(reasons) => reasons,
-            // Without the privilege, the error says so.
+            // Without the required privilege, the error says so.
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
                 return;

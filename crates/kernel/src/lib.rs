@@ -1,4 +1,4 @@
-//! Linux features beyond ordinary sockets.
+//! Linux features that go beyond ordinary sockets.
 //!
 //! * [`bpf`]: eBPF programs, written instruction by instruction, and the maps that they share with
 //!   their process.
@@ -6,9 +6,10 @@
 //! * [`DropReasons`]: counts dropped packets by the kernel's reason.
 //! * [`DriverStatistics`]: reads the counters of network device drivers.
 //!
-//! Nothing here makes decisions about packets: the caller chooses the program to load and what to
-//! send, and interprets the numbers. All public functions are safe to call. This is the only crate
-//! of Clearway with unsafe code, in three files, where each block states its justification.
+//! This crate makes no decisions about packets: the caller chooses the programs to load and the
+//! datagrams to send, and interprets the numbers. All public functions are safe to call. This is
+//! the only crate of Clearway with unsafe code, in three files, where each block states its
+//! justification.
 //!
 //! ```
 //! use clearway_kernel::DriverStatistics;

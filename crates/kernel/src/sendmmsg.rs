@@ -1,6 +1,6 @@
 //! sendmmsg(2): sends several batches in one call to the kernel. This is unsafe code because no
-//! well-maintained library offers that call with the control messages of datagrams (ECN,
-//! segmentation, source address).
+//! well-maintained library offers this call with the control messages that datagrams need (ECN,
+//! segmentation offload, source address).
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -34,11 +34,11 @@ pub struct Message<'a> {
     pub segment_size: Option<usize>,
 }
 
-/// Passes up to [`MAX_MESSAGES`] messages, in order, to the kernel. Returns how many of them it has
-/// taken, each with all its datagrams.
+/// Passes up to [`MAX_MESSAGES`] messages, in order, to the kernel. Returns how many messages the
+/// kernel has accepted, each with all of its datagrams.
 ///
 /// # Errors
-/// The reason why the kernel has not taken the first message.
+/// The reason why the kernel did not accept the first message.
 pub fn sendmmsg<'a>(
     socket: BorrowedFd<'_>,
     messages: impl Iterator<Item = Message<'a>>,
@@ -54,7 +54,7 @@ pub fn sendmmsg<'a>(
         let address = address.insert(message.destination.into());
         header.msg_name = address.as_ptr().cast_mut().cast();
         header.msg_namelen = address.len();
-        // The kernel does not write there, although the type would permit it.
+        // The kernel does not write to this memory, although the type would permit it.
         vector.iov_base = message.contents.as_ptr().cast_mut().cast();
         vector.iov_len = message.contents.len();
         header.msg_iov = vector;
@@ -77,8 +77,9 @@ fn empty() -> mmsghdr {
     unsafe { mem::zeroed() }
 }
 
-/// The control messages of one message in the kernel's form (`struct cmsghdr`): each has its length
-/// as a `size_t`, its level, its type and its data, and is aligned to the size of a `size_t`.
+/// The control messages of one message, in the kernel's format (`struct cmsghdr`): each has its
+/// length as a `size_t`, its level, its type and its data, and is aligned to the size of a
+/// `size_t`.
 #[repr(align(8))]
 struct ControlMessages {
     bytes: [u8; Self::ROOM],

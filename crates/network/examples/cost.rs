@@ -1,10 +1,11 @@
-//! Measures the cost of a datagram on several links, in nanoseconds on this machine: a download in
-//! one direction and half as many small datagrams in the other, driven as a simulation would.
+//! Measures the cost per datagram of several links, in nanoseconds on this machine. The traffic is
+//! a download in one direction and half as many small datagrams in the other, driven as in a
+//! simulation.
 //!
 //!     cargo run --release -p clearway-network --example cost [NAME]
 //!
-//! With a name, runs only the links whose name contains it. On a busy machine, compare the CPU time
-//! of such runs instead.
+//! If NAME is given, runs only the links whose names contain it. On a busy machine, compare the CPU
+//! time of such runs instead.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use clearway_network::{
 use clearway_units::Timestamp;
 
 const DATAGRAMS: u64 = 2_000_000;
-/// 1200 bytes at 100 Mbit/s.
+/// The transmission time in nanoseconds of 1200 bytes at 100 Mbit/s.
 const INTERVAL: u64 = 96_000;
 
 fn main() {

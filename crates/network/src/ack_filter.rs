@@ -1,16 +1,16 @@
 use std::collections::BTreeMap;
 
-/// Drops a small datagram that waits in the queue when a newer one of its flow arrives, as some
-/// modems and queue managers do with TCP ACKs (RFC 3449, Section 5.2.1). Applies to any small
-/// datagram.
+/// Drops a small datagram that is waiting in the queue when a newer small datagram of its flow
+/// arrives, as some modems and queue managers do with TCP ACKs (RFC 3449, Section 5.2.1). Applies
+/// to any small datagram.
 ///
-/// The newest one always stays, so that its information is not lost.
+/// The newest datagram is always kept, so that its information is not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
-    /// Out of this many consecutive small datagrams of a flow in the queue, one is kept. Zero and
-    /// one drop nothing.
+    /// Number of consecutive small datagrams of a flow in the queue out of which one is kept. With
+    /// zero or one, none are dropped.
     pub keep_one_of: u32,
-    /// A datagram is small if its payload is smaller than this, in bytes.
+    /// Payload size in bytes below which a datagram is small.
     pub smaller_than: usize,
 }
 
@@ -18,7 +18,7 @@ pub struct AckFilter {
 pub(crate) struct AckFilterState {
     filter: AckFilter,
     runs: BTreeMap<u32, Run>,
-    /// The number of flows at which those without waiting datagrams are forgotten.
+    /// The number of flows at which flows without waiting datagrams are forgotten.
     prune_at: usize,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct AckFilterState {
 struct Run {
     /// The number of the newest datagram.
     newest: u64,
-    /// The number of consecutive datagrams that were dropped.
+    /// The number of consecutive small datagrams that were dropped.
     dropped: u32,
 }
 
@@ -40,8 +40,8 @@ impl AckFilterState {
     }
 
     /// Processes datagram `number` of `flow`, with a payload of `length` bytes, just before it is
-    /// queued. `remove` takes a datagram out of the queue if it still waits there; it is called for
-    /// the one to drop.
+    /// queued. `remove` removes a datagram from the queue if it is still waiting; it is called for
+    /// the datagram to drop.
     pub(crate) fn on_waiting<T>(
         &mut self,
         (flow, number, length): (u32, u64, usize),
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(state.on_waiting((1, 1, 100), Some), None);
         assert_eq!(state.on_waiting((2, 2, 50), Some), None);
         assert_eq!(state.on_waiting((1, 3, 50), Some), Some(0));
-        // That datagram has left the queue by now, so the count starts again.
+        // The previous datagram has left the queue by now, so the count starts again.
         assert_eq!(state.on_waiting((1, 4, 50), |_| None::<u64>), None);
         assert_eq!(state.on_waiting((1, 5, 50), Some), Some(4));
     }

@@ -1,4 +1,4 @@
-//! The bottleneck of a direction: a queue, and behind it a wire with a given rate.
+//! The bottleneck of one direction: a queue followed by a wire with a given rate.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,19 +11,19 @@ use crate::rate::RateSchedule;
 use crate::trace::TraceState;
 use crate::{Conditions, DropReason};
 
-/// The outcome for a datagram that was admitted.
+/// The outcome for a datagram that was admitted to the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
-    /// Its last byte is on the wire.
+    /// The datagram's last byte is on the wire.
     Passed {
         slot: usize,
         at: Timestamp,
-        /// Its queueing delay.
+        /// The datagram's queueing delay.
         waited: Duration,
-        /// Whether the queue marked it.
+        /// Whether the queue marked the datagram.
         is_marked: bool,
     },
-    /// It was dropped from the queue.
+    /// The datagram was dropped from the queue.
     Dropped { slot: usize, at: Timestamp, reason: DropReason },
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Bottleneck {
     dropped: VecDeque<Exit>,
 }
 
-/// The transmission times of the wire.
+/// The model that determines transmission times on the wire.
 #[derive(Debug)]
 enum Wire {
     Rate(RateSchedule),
@@ -54,7 +54,7 @@ struct Serving {
 }
 
 impl Bottleneck {
-    /// Creates the bottleneck; `None` if the conditions have none.
+    /// Creates the bottleneck; `None` if the conditions do not include one.
     pub(crate) fn new(conditions: &mut Conditions) -> Option<Self> {
         let wire = match conditions.trace.take() {
             Some(trace) => Wire::Trace(Box::new(TraceState::new(trace))),
@@ -81,7 +81,8 @@ impl Bottleneck {
         &self.queue
     }
 
-    /// Returns the rate at `at`, if the first datagram entered at `first`; for a trace, its mean.
+    /// Returns the rate at `at`, if the first datagram entered at `first`. For a trace, returns the
+    /// mean rate.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         match &self.wire {
             Wire::Rate(rate) => rate.rate(first, at),
@@ -94,8 +95,8 @@ impl Bottleneck {
         self.serving.is_none() || self.queue.has_room(bytes)
     }
 
-    /// Admits a datagram, given its flow and payload length. All exits up to `now` must have been
-    /// taken.
+    /// Admits a datagram, given its flow and payload length. The caller must have taken all exits
+    /// up to `now`.
     pub(crate) fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -120,12 +121,12 @@ impl Bottleneck {
         }
     }
 
-    /// Returns when the datagram on the wire leaves it.
+    /// Returns the time at which the datagram on the wire leaves it.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.serving.as_ref().map(|serving| serving.until)
     }
 
-    /// Returns the next exit up to `now`, in order.
+    /// Returns the next exit up to `now`, in order of time.
     pub(crate) fn exit(&mut self, now: Timestamp, first: Timestamp) -> Option<Exit> {
         if let Some(dropped) = self.dropped.pop_front() {
             return Some(dropped);

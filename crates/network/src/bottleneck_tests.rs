@@ -2,11 +2,11 @@ use super::*;
 use crate::testing::{at_ms, ms};
 use crate::{Ecn, QueueLimit, Step};
 
-/// 10 Mbit/s: 1250 bytes take a millisecond.
+/// 10 Mbit/s, at which 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// Returns when each of the datagrams, given by entry time and size, leaves the wire; `None` for
-/// one that was not admitted. The link's first datagram entered at `first`.
+/// Returns the time at which each of the datagrams, given by entry time and size, leaves the wire;
+/// `None` for a datagram that was not admitted. The link's first datagram entered at `first`.
 fn leaving(
     mut conditions: Conditions,
     first: Timestamp,
@@ -71,8 +71,8 @@ fn an_idle_wire_earns_no_credit() {
 
 #[test]
 fn the_queue_drops_the_first_datagram_beyond_its_limit() {
-    // One on the wire, two in the queue. A nanosecond before the second goes on the wire there is
-    // no room; then there is room for one.
+    // One datagram is on the wire, and two are in the queue. A nanosecond before the second one
+    // goes on the wire, there is no room; then there is room for one.
     let later = [Timestamp::from_nanos(999_999), at_ms(1), at_ms(1)];
     let datagrams: Vec<_> = [at_ms(0); 5].into_iter().chain(later).map(|at| (at, 1250)).collect();
     let expected = [Some(1), Some(2), Some(3), None, None, None, Some(4), None];
@@ -82,8 +82,8 @@ fn the_queue_drops_the_first_datagram_beyond_its_limit() {
 
 #[test]
 fn the_queue_counts_bytes() {
-    // The one on the wire does not count, however large it is. Once the second is on the wire, its
-    // bytes no longer count.
+    // The datagram on the wire does not count, however large it is. Once the second one is on the
+    // wire, its bytes no longer count.
     let second = Timestamp::from_nanos(7_200_000);
     let sizes = [9000, 1500, 501, 500, 1].map(|size| (at_ms(0), size));
     let datagrams: Vec<_> = sizes.into_iter().chain([(second, 1501), (second, 1500)]).collect();
@@ -113,7 +113,7 @@ fn steps(steps: &[(u64, Option<Rate>)]) -> Vec<Step<Option<Rate>>> {
 
 #[test]
 fn a_step_applies_to_the_datagram_on_the_wire() {
-    // Half the rate from 1.5 ms after a first datagram at 1 ms.
+    // The rate is halved 1.5 ms after the first datagram, which enters at 1 ms.
     let half = Some(RATE.scaled(1, 2));
     let rate_steps = vec![Step { after: Duration::from_micros(1500), value: half }];
     let conditions = Conditions { rate_steps, ..plain() };
@@ -132,8 +132,8 @@ fn a_rate_of_zero_pauses_a_transmission_until_the_next_step() {
 
 #[test]
 fn rounding_errors_do_not_accumulate_over_steps() {
-    // 3 bytes per second, "changed" to the same every millisecond: one byte still takes a third of a
-    // second.
+    // The rate is 3 bytes per second, and is "changed" to the same value every millisecond: one
+    // byte still takes a third of a second.
     let rate = Some(Rate::from_bytes_per_second(3));
     let rate_steps = (1..500).map(|n| Step { after: ms(n), value: rate }).collect();
     let conditions = Conditions { rate, rate_steps, ..Conditions::default() };

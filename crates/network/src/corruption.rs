@@ -1,10 +1,10 @@
 use clearway_units::Random;
 
-/// Position of the byte to change in a datagram, and the bits to flip in it.
+/// Position of the byte to change in a datagram, and the bits to flip in this byte.
 pub(crate) type BitChange = (usize, u8);
 
-/// Draws a change to one of the first `within` bytes of a datagram of `length` bytes, or to any
-/// byte if `within` is `None`.
+/// Draws a random change to one of the first `within` bytes of a datagram of `length` bytes, or to
+/// any byte if `within` is `None`.
 pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) -> BitChange {
     let reach = within.map_or(length, |within| within.min(length));
     let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));

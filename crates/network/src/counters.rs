@@ -5,9 +5,9 @@ use crate::{DropReason, Way};
 /// The counters of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// From the client to the server.
+    /// The counters of the direction from the client to the server.
     pub to_server: WayCounters,
-    /// From the server to the client.
+    /// The counters of the direction from the server to the client.
     pub to_client: WayCounters,
 }
 
@@ -30,56 +30,56 @@ impl Counters {
 
 /// The counters of one direction, in datagrams unless stated otherwise.
 ///
-/// At any time `received + duplicated == delivered + dropped() + in_pipe`.
+/// At any time, `received + duplicated == delivered + dropped() + in_pipe`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WayCounters {
     /// Datagrams submitted to the link.
     pub received: u64,
     /// Payload bytes submitted to the link.
     pub received_bytes: u64,
-    /// Datagrams that came out, duplicates included.
+    /// Datagrams that the link delivered, duplicates included.
     pub delivered: u64,
-    /// Payload bytes that came out.
+    /// Payload bytes that the link delivered.
     pub delivered_bytes: u64,
     /// Datagrams in the queue, on the wire, in transit or at the receiver.
     pub in_pipe: u64,
-    /// [`DropReason::Random`].
+    /// Datagrams dropped for [`DropReason::Random`].
     pub lost_random: u64,
-    /// [`DropReason::Burst`].
+    /// Datagrams dropped for [`DropReason::Burst`].
     pub lost_burst: u64,
-    /// [`DropReason::Listed`].
+    /// Datagrams dropped for [`DropReason::Listed`].
     pub lost_listed: u64,
-    /// [`DropReason::Disturbance`].
+    /// Datagrams dropped for [`DropReason::Disturbance`].
     pub lost_disturbance: u64,
-    /// [`DropReason::Queue`].
+    /// Datagrams dropped for [`DropReason::Queue`].
     pub dropped_queue: u64,
-    /// [`DropReason::Pipe`].
+    /// Datagrams dropped for [`DropReason::Pipe`].
     pub dropped_pipe: u64,
-    /// [`DropReason::TooLarge`].
+    /// Datagrams dropped for [`DropReason::TooLarge`].
     pub too_large: u64,
-    /// [`DropReason::Ecn`].
+    /// Datagrams dropped for [`DropReason::Ecn`].
     pub dropped_ecn: u64,
-    /// [`DropReason::Policer`].
+    /// Datagrams dropped for [`DropReason::Policer`].
     pub dropped_policer: u64,
-    /// [`DropReason::QueueManagement`].
+    /// Datagrams dropped for [`DropReason::QueueManagement`].
     pub dropped_queue_management: u64,
-    /// [`DropReason::AckFilter`].
+    /// Datagrams dropped for [`DropReason::AckFilter`].
     pub dropped_ack_filter: u64,
-    /// [`DropReason::SocketBuffer`].
+    /// Datagrams dropped for [`DropReason::SocketBuffer`].
     pub dropped_socket_buffer: u64,
-    /// [`DropReason::OldBinding`].
+    /// Datagrams dropped for [`DropReason::OldBinding`].
     pub dropped_old_binding: u64,
-    /// Datagrams that came out after one that had entered later.
+    /// Datagrams that the link delivered after a datagram that had entered later.
     pub reordered: u64,
-    /// Copies that the link made.
+    /// Copies of datagrams that the link made.
     pub duplicated: u64,
-    /// Datagrams forwarded with a byte changed (a copy of one is not counted again).
+    /// Datagrams forwarded with one byte changed; a copy of such a datagram is not counted again.
     pub corrupted: u64,
     /// Datagrams that the queue marked CE.
     pub marked: u64,
-    /// ECN codepoints cleared.
+    /// Datagrams whose ECN codepoint was cleared.
     pub bleached: u64,
-    /// ECN codepoints changed to another one, except by a queue.
+    /// Datagrams whose ECN codepoint was changed to another one, except by a queue.
     pub remarked: u64,
 }
 

@@ -29,14 +29,14 @@ pub enum Ecn {
     NotEct,
     /// ECN-capable, ECT(0).
     Ect0,
-    /// ECN-capable, ECT(1): the sender asks for low latency (RFC 9331).
+    /// ECN-capable, ECT(1): the sender requests low latency (RFC 9331).
     Ect1,
-    /// Congestion was experienced on the path.
+    /// CE: the datagram experienced congestion on the path.
     Ce,
 }
 
 impl Ecn {
-    /// Returns the codepoint in the two low bits of `bits`; the others are ignored.
+    /// Returns the codepoint in the two low bits of `bits`; the other bits are ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -62,7 +62,7 @@ impl Ecn {
     }
 }
 
-/// The treatment of the ECN field of each datagram that enters, before any queue can mark it.
+/// The treatment of each entering datagram's ECN field, before any queue can mark the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum EcnTreatment {
@@ -107,27 +107,27 @@ pub struct Datagram {
     pub flow: u32,
 }
 
-/// A datagram that comes out of the link.
+/// A datagram that the link delivers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// The direction in which it traveled.
+    /// The direction in which the datagram traveled.
     pub way: Way,
     /// The datagram.
     pub datagram: Datagram,
-    /// The delivery time. Not later than the time passed to [`Link::poll`](crate::Link::poll), and
-    /// never earlier than the previous delivery.
+    /// The delivery time. It is not later than the time passed to
+    /// [`Link::poll`](crate::Link::poll), and never earlier than the previous delivery.
     pub at: Timestamp,
-    /// The generation of the NAT mapping, counted from zero: for [`Way::ToServer`] the one it was
-    /// sent through (a relay sends it from the socket of that generation), for [`Way::ToClient`] the
-    /// one it was addressed to.
+    /// The generation of the datagram's NAT mapping, counted from zero: for [`Way::ToServer`], the
+    /// mapping it was sent through (a relay sends it from the socket of that generation), and for
+    /// [`Way::ToClient`], the mapping it was addressed to.
     pub binding: u64,
-    /// Its number, assigned on entry.
+    /// The datagram's number, assigned on entry.
     pub number: u64,
-    /// The time at which it entered.
+    /// The time at which the datagram entered.
     pub entered: Timestamp,
-    /// Its queueing delay at the bottleneck.
+    /// The datagram's queueing delay at the bottleneck.
     pub queued: Duration,
-    /// Whether the link marked it CE.
+    /// Whether the link marked the datagram CE.
     pub is_marked: bool,
     /// Whether this is a copy that the link made; the original has the same number.
     pub is_copy: bool,
@@ -136,46 +136,46 @@ pub struct Delivery {
 /// A datagram that was dropped after it had entered. Its [`Outcome`] was [`Outcome::Entered`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
-    /// The direction in which it traveled.
+    /// The direction in which the datagram traveled.
     pub way: Way,
-    /// Its number, assigned on entry.
+    /// The datagram's number, assigned on entry.
     pub number: u64,
-    /// Its flow.
+    /// The datagram's flow.
     pub flow: u32,
-    /// The length of its payload, in bytes.
+    /// The length of the datagram's payload in bytes.
     pub length: usize,
-    /// The time at which it was dropped.
+    /// The time at which the datagram was dropped.
     pub at: Timestamp,
-    /// The reason why it was dropped.
+    /// The reason why the datagram was dropped.
     pub reason: DropReason,
     /// Whether this is a copy that the link made; the original has the same number.
     pub is_copy: bool,
 }
 
-/// The reason that a link dropped a datagram.
+/// The reason why a link dropped a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// [`LossModel::Random`](crate::LossModel::Random) or
+    /// The loss model [`LossModel::Random`](crate::LossModel::Random) or
     /// [`LossModel::RandomCapped`](crate::LossModel::RandomCapped).
     Random,
-    /// [`LossModel::Burst`](crate::LossModel::Burst) or
+    /// The loss model [`LossModel::Burst`](crate::LossModel::Burst) or
     /// [`LossModel::GilbertElliott`](crate::LossModel::GilbertElliott).
     Burst,
-    /// [`LossModel::List`](crate::LossModel::List).
+    /// The loss model [`LossModel::List`](crate::LossModel::List).
     Listed,
     /// A [`Disturbance`](crate::Disturbance).
     Disturbance,
     /// The queue in front of the bottleneck was full.
     Queue,
-    /// The direction held [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.
+    /// The direction already contained [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.
     Pipe,
     /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) permits at that time.
     TooLarge,
     /// The datagram was ECN-capable or marked, and the direction drops such datagrams
     /// ([`EcnTreatment::Dropped`]).
     Ecn,
-    /// The policer had no tokens for it.
+    /// The policer had too few tokens for the datagram.
     Policer,
     /// The queue's discipline dropped it while it waited
     /// ([`Discipline::CoDel`](crate::Discipline::CoDel),
@@ -183,7 +183,7 @@ pub enum DropReason {
     QueueManagement,
     /// The datagram was small, and a newer small datagram of its flow arrived while it waited.
     AckFilter,
-    /// The receiver's socket buffer was full when it arrived there.
+    /// The receiver's socket buffer was full when the datagram arrived.
     SocketBuffer,
     /// The datagram was addressed to a NAT mapping that no longer existed when it arrived at the
     /// NAT. Such a datagram is dropped at the end of its path.
@@ -198,14 +198,14 @@ pub enum Outcome {
     /// The datagram is in the link. A discipline, an ACK filter, a socket buffer or an old NAT
     /// mapping may still drop it there; see [`Link::next_drop`](crate::Link::next_drop).
     Entered {
-        /// Its number.
+        /// The datagram's number.
         number: u64,
     },
-    /// The datagram was dropped.
+    /// The datagram was dropped on entry.
     Dropped {
-        /// Its number.
+        /// The datagram's number.
         number: u64,
-        /// The reason.
+        /// The reason for the drop.
         reason: DropReason,
     },
 }

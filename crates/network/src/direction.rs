@@ -17,8 +17,8 @@ use crate::queue::QueuedDatagram;
 use crate::travel::TravelTimes;
 use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, EcnTreatment, Step, Way};
 
-/// The most that one direction holds, in bytes of payload plus a fixed cost per datagram. Datagrams
-/// beyond it are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
+/// Capacity of one direction, in bytes of payload plus a fixed cost per datagram. Datagrams beyond
+/// this limit are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
 /// The cost of a datagram in addition to its payload, in bytes.
@@ -39,7 +39,7 @@ pub(crate) struct Direction {
     travel: TravelTimes,
     pipe: Pipe,
     host: Option<HostState<usize>>,
-    /// The next event behind the bottleneck. Cached, because it is queried often.
+    /// The next event after the bottleneck. Cached, because it is queried often.
     next: Next,
     pub(crate) flows: Flows,
     /// The number of datagrams that have entered.
@@ -51,24 +51,24 @@ pub(crate) struct Direction {
     highest_delivered: Option<u64>,
 }
 
-/// The next event behind the bottleneck. Ordered by its fields, in this order.
+/// The next event after the bottleneck. Events are ordered by these fields, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Next {
     pub(crate) at: Timestamp,
-    /// Whether a datagram comes out of the pipe. Otherwise the host has processed one, and its
-    /// thread reads from its buffer before anything else arrives.
+    /// Whether the event is that a datagram leaves the pipe. Otherwise, the host has processed a
+    /// datagram, and its thread reads from its buffer before anything else arrives.
     is_arrival: bool,
     number: u64,
 }
 
 impl Next {
-    /// No event.
+    /// The value for no event.
     const NEVER: Self = Self { at: Timestamp::FAR_FUTURE, is_arrival: true, number: u64::MAX };
 }
 
 impl Direction {
     /// Creates a direction in which some flows have their own delays. `random` supplies the values
-    /// drawn per datagram, `schedules` those drawn for times.
+    /// drawn per datagram, and `schedules` the values drawn for times.
     pub(crate) fn new(
         way: Way,
         mut conditions: Conditions,
@@ -166,8 +166,8 @@ impl Direction {
         place
     }
 
-    /// Returns why a datagram of `length` bytes of payload cannot enter at `now`; the link's first
-    /// datagram entered at `first`.
+    /// Returns the reason why a datagram with `length` bytes of payload cannot enter at `now`, if
+    /// there is one; the link's first datagram entered at `first`.
     fn refusal(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -187,7 +187,8 @@ impl Direction {
         }
     }
 
-    /// Puts a datagram whose payload had `length` bytes into the bottleneck, or past it.
+    /// Passes a datagram whose payload had `length` bytes to the bottleneck, or past it if there is
+    /// none.
     fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -256,7 +257,8 @@ impl Direction {
         }
     }
 
-    /// Makes a copy of the datagram in `slot` that comes out with it, if there is room.
+    /// Makes a copy of the datagram in `slot`, if there is room. The copy is delivered with the
+    /// original.
     fn duplicate(&mut self, at: Timestamp, slot: usize, inside: &mut Inside) {
         let mut payload = inside.buffer();
         let Some(transit) = inside.transits.get(slot) else { return };
@@ -276,12 +278,12 @@ impl Direction {
         self.pipe.push(Due { at, number, is_copy: true, slot });
     }
 
-    /// Returns the next event behind the bottleneck.
+    /// Returns the next event after the bottleneck.
     pub(crate) const fn next(&self) -> Next {
         self.next
     }
 
-    /// Returns a time before which nothing comes out.
+    /// Returns a time before which no datagram is delivered.
     pub(crate) fn deadline(&self) -> Timestamp {
         let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next);
         leaves.map_or(self.next.at, |leaves| self.next.at.min(self.travel.earliest_out(leaves)))
@@ -353,7 +355,7 @@ impl Direction {
         })
     }
 
-    /// Drops a datagram that was inside.
+    /// Drops a datagram that was inside the link.
     fn lose(&mut self, slot: usize, at: Timestamp, reason: DropReason, inside: &mut Inside) {
         let Some(one) = inside.transits.try_remove(slot) else { return };
         self.release(one.datagram.payload.len());
@@ -367,7 +369,8 @@ impl Direction {
         inside.recycle(one.datagram.payload);
     }
 
-    /// Returns the size of a datagram below UDP, for `length` bytes of payload.
+    /// Returns the size in bytes of a datagram with `length` bytes of payload, including the
+    /// overhead of lower layers.
     fn bytes(&self, length: usize) -> u64 {
         u64::try_from(length).unwrap_or(u64::MAX).saturating_add(self.overhead)
     }
@@ -395,13 +398,12 @@ impl Direction {
         self.passed_bytes
     }
 
-    /// Informs the windows of this direction about the bytes that have passed in the direction
-    /// `way`.
+    /// Notifies the windows of this direction of the bytes that have passed in the direction `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         self.impairments.on_passed(now, way, total);
     }
 
-    /// Returns how many datagrams wait for the bottleneck, and their bytes.
+    /// Returns the number of datagrams that wait for the bottleneck, and their total size in bytes.
     pub(crate) fn waiting(&self) -> (usize, u64) {
         let queue = self.bottleneck.as_ref().map(Bottleneck::queue);
         queue.map_or((0, 0), |queue| (queue.packets(), queue.bytes()))
@@ -416,7 +418,8 @@ impl Direction {
     }
 }
 
-/// Returns the value at the time `at`: that of the last of `steps` that has started, or `value`.
+/// Returns the value at the time `at`: the value of the last step that has started, or `value` if
+/// none has.
 fn step_at<T: Copy>(value: T, steps: &[Step<T>], first: Timestamp, at: Timestamp) -> T {
     let past = steps.partition_point(|step| first + step.after <= at);
     let step = past.checked_sub(1).and_then(|last| steps.get(last));

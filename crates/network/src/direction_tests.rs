@@ -63,7 +63,7 @@ fn delay_steps_apply_from_their_time_and_preserve_order() {
 fn jitter_is_uniform_and_keeps_the_order() {
     let jitter = Jitter { range: ms(4), reorder_by_jitter: false };
     let mut link = link_to_client(Conditions { delay: ms(10), jitter, ..Conditions::default() });
-    // Far enough apart that no datagram waits for another.
+    // The datagrams are far enough apart that none waits for another.
     let deliveries = stream(&mut link, 10_000, 100, ms(20));
     let mut sum = Duration::ZERO;
     let mut seen = (ms(100), ms(0));
@@ -205,7 +205,7 @@ fn held_back_datagrams_are_overtaken() {
         held_back += u64::from(delay == ms(15));
     }
     assert!((900..1100).contains(&held_back), "{held_back}");
-    // A datagram is not overtaken if the next five are all held back too: that hardly ever happens.
+    // A datagram is not overtaken if the next five are all delayed too, which hardly ever happens.
     let reordered = link.counters().to_client.reordered;
     assert!(reordered <= held_back && held_back - reordered < 5, "{reordered} of {held_back}");
 }
@@ -334,7 +334,7 @@ fn the_ecn_field_is_kept_or_changed_as_told() {
         (EcnTreatment::ToCe, &[NotEct, Ce, Ce, Ce], [0, 2, 0]),
         (EcnTreatment::Dropped, &[NotEct], [0, 0, 3]),
     ] {
-        // From 10 ms on it is kept.
+        // From 10 ms on, the field is kept.
         let ecn_steps = vec![Step { after: ms(10), value: EcnTreatment::Kept }];
         let mut link = link_to_client(Conditions { ecn, ecn_steps, ..Conditions::default() });
         for at in [0, 10] {
@@ -361,7 +361,7 @@ fn a_long_wait_marks_ecn_capable_datagrams() {
         link.submit(at_ms(0), Way::ToClient, Datagram { ecn, ..datagram(0, 1250) });
     }
     let seen: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.datagram.ecn).collect();
-    // They wait 0, 1, 2, 3 … ms.
+    // The datagrams wait 0, 1, 2, 3 … ms.
     assert_eq!(seen, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
     assert_eq!(link.counters().to_client.marked, 2);
 }

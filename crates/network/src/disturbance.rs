@@ -1,4 +1,4 @@
-//! One-time events on a link, at a moment chosen in advance.
+//! One-time events on a link, at moments chosen in advance.
 
 use core::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{Reorder, Way};
 /// [`Conditions`](crate::Conditions).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
-    /// The moment at which it happens.
+    /// The moment at which the event happens.
     pub moment: Moment,
-    /// Its effect.
+    /// The effect of the event.
     pub effect: Effect,
 }
 
@@ -22,17 +22,17 @@ pub struct Disturbance {
 pub enum Moment {
     /// The entry of a datagram, which is the first datagram affected.
     Datagram {
-        /// Its direction.
+        /// The datagram's direction.
         way: Way,
-        /// Its position among the datagrams of that direction; the first is number one.
+        /// The datagram's position among the datagrams of that direction; the first is number one.
         number: u64,
     },
-    /// A time after the first datagram, in either direction.
+    /// A time after the first datagram in either direction.
     After(Duration),
 }
 
-/// The effect of a [`Disturbance`]. Datagrams already inside the link pass, except to an old NAT
-/// mapping.
+/// The effect of a [`Disturbance`]. Datagrams already inside the link are not affected, unless they
+/// are addressed to an old NAT mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Effect {
@@ -41,21 +41,21 @@ pub enum Effect {
         /// Whether the client's IP address changes with its port.
         address: bool,
     },
-    /// Datagrams that enter are dropped for a while.
+    /// Datagrams that enter are dropped for some time.
     Silence {
-        /// The direction; `None` for both.
+        /// The affected direction; `None` for both.
         way: Option<Way>,
-        /// The duration.
+        /// The duration of the loss.
         length: Duration,
     },
-    /// The first datagram that enters in a direction is treated differently.
+    /// The next datagram that enters in a direction is treated differently.
     One {
-        /// The direction.
+        /// The affected direction.
         way: Way,
         /// The fate of the datagram.
         fate: Fate,
     },
-    /// Datagrams in both directions may be held back from then on.
+    /// Datagrams in both directions may be delayed from then on, so that later ones overtake them.
     Reorder(Reorder),
 }
 
@@ -68,10 +68,11 @@ pub enum Fate {
     Doubled,
     /// The datagram arrives with one byte changed.
     Corrupted {
-        /// The changed byte is among the first this many bytes; `None` for any byte.
+        /// Number of bytes at the start among which the changed byte is chosen; `None` for any
+        /// byte.
         within: Option<usize>,
     },
-    /// The datagram arrives this much later, after others that entered later.
+    /// The datagram arrives this much later, after datagrams that entered later.
     Delayed(Duration),
 }
 
@@ -90,15 +91,15 @@ pub(crate) struct Disturbances {
     list: Vec<Pending>,
     /// The source of the random values drawn for each datagram.
     random: Random,
-    /// The seed from which, with a datagram's position, the random values for that datagram are
-    /// derived.
+    /// The seed from which the random values for a datagram are derived, together with the
+    /// datagram's position.
     seed: u64,
 }
 
 #[derive(Debug)]
 struct Pending {
     disturbance: Disturbance,
-    /// The time of its moment; unknown until the datagram that triggers it enters.
+    /// The time of the disturbance; unknown until the datagram that triggers it enters.
     start: Option<Timestamp>,
     /// Whether the affected datagram has entered.
     is_spent: bool,
@@ -158,13 +159,13 @@ impl Disturbances {
         effects
     }
 
-    /// Returns how many NAT mappings were forgotten because of disturbances up to `now`.
+    /// Returns how many NAT mappings the NAT has discarded because of disturbances up to `now`.
     pub(crate) fn rebinds(&self, now: Timestamp) -> u64 {
         let happened = self.changes().filter(|(start, _)| *start <= now).count();
         u64::try_from(happened).unwrap_or(u64::MAX)
     }
 
-    /// Returns when mappings were forgotten, and whether the IP address changed.
+    /// Returns the times at which mappings were discarded, and whether the IP address changed.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (Timestamp, bool)> {
         self.list.iter().filter_map(|one| match one.disturbance.effect {
             Effect::Rebind { address } => Some((one.start?, address)),

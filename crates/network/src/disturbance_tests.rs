@@ -21,7 +21,7 @@ fn after(milliseconds: u64, effect: Effect) -> Disturbance {
     Disturbance { moment: Moment::After(ms(milliseconds)), effect }
 }
 
-/// Sends a datagram per millisecond in each direction and returns everything that comes out.
+/// Sends one datagram per millisecond in each direction, and returns all deliveries.
 fn exchange(link: &mut Link, count: u64) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     for now in (0..count).map(at_ms) {
@@ -33,8 +33,7 @@ fn exchange(link: &mut Link, count: u64) -> Vec<Delivery> {
     deliveries
 }
 
-/// Returns the entry times of the datagrams of `way` that came out, in the order in which they came
-/// out.
+/// Returns the entry times of the delivered datagrams in the direction `way`, in order of delivery.
 fn entered(deliveries: &[Delivery], way: Way) -> Vec<u64> {
     let of_way = deliveries.iter().filter(|one| one.way == way);
     of_way.map(|one| one.entered.as_nanos() / 1_000_000).collect()

@@ -7,11 +7,11 @@ use crate::counters::increment;
 /// bottleneck, which all flows share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowDelay {
-    /// [`Datagram::flow`](crate::Datagram::flow).
+    /// The flow, as in [`Datagram::flow`](crate::Datagram::flow).
     pub flow: u32,
-    /// On the way to the server.
+    /// The additional delay in the direction to the server.
     pub to_server: Duration,
-    /// On the way to the client.
+    /// The additional delay in the direction to the client.
     pub to_client: Duration,
 }
 
@@ -22,17 +22,17 @@ pub struct FlowCounters {
     pub received: u64,
     /// Payload bytes submitted to the link.
     pub received_bytes: u64,
-    /// Datagrams that came out, duplicates included.
+    /// Datagrams that the link delivered, duplicates included.
     pub delivered: u64,
-    /// Payload bytes that came out.
+    /// Payload bytes that the link delivered.
     pub delivered_bytes: u64,
     /// Datagrams dropped, for any reason.
     pub dropped: u64,
     /// Datagrams that left the bottleneck for delivery; the two fields below cover these datagrams.
     pub queued: u64,
-    /// Their maximum queueing delay at the bottleneck.
+    /// The maximum queueing delay of datagrams at the bottleneck.
     pub queueing_delay_maximum: Duration,
-    /// The sum of their queueing delays.
+    /// The sum of the datagrams' queueing delays at the bottleneck.
     pub queueing_delay_total: Duration,
 }
 
@@ -50,8 +50,8 @@ impl FlowCounters {
     }
 }
 
-/// The number of flows for which a direction keeps counters. Later flows are counted only in the
-/// direction's own counters.
+/// The maximum number of flows for which a direction keeps counters. Additional flows are counted
+/// only in the direction's own counters.
 pub const FLOW_LIMIT: usize = 65_536;
 
 /// The flows of one direction.
@@ -64,8 +64,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Returns the index of the flow's counters, or an index that does not exist if there are too
-    /// many flows.
+    /// Returns the index of the flow's counters, or an invalid index if there are too many flows.
     pub(crate) fn place(&mut self, flow: u32) -> usize {
         if let Some((last, place)) = self.last
             && last == flow

@@ -2,15 +2,16 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// Periods during which a direction delivers nothing; delayed datagrams come out at the end, back
-/// to back. Models a radio that suspends to scan other channels; this also compresses ACKs.
+/// Periods during which a direction delivers no datagrams; delayed datagrams are delivered at the
+/// end, back to back. Models a radio that suspends to scan other channels; this also compresses
+/// ACKs.
 ///
-/// A freeze holds datagrams that have passed the bottleneck. For one that fills the queue, use
-/// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of
-/// 250 ms with 5 ms between them have a period of 255 ms and a count of 6.
+/// A freeze delays datagrams that have passed the bottleneck. For a freeze that fills the queue,
+/// use [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes
+/// of 250 ms with 5 ms between them have a period of 255 ms and a count of 6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freezes {
-    /// The start of the first freeze, counted from the first datagram that enters the link, in
+    /// The start of the first freeze, counted from the first datagram that enters the link in
     /// either direction.
     pub start: Duration,
     /// The time between the starts of consecutive freezes. Zero means that there is only one.
@@ -19,7 +20,7 @@ pub struct Freezes {
     pub length: Duration,
     /// The number of freezes; `None` for no end.
     pub count: Option<u64>,
-    /// Each freeze starts later by a random time of up to this; less if it would run into the next.
+    /// Maximum random delay of each freeze's start; less if the freeze would run into the next one.
     pub spread: Duration,
 }
 
@@ -51,7 +52,8 @@ impl FreezesState {
         }
     }
 
-    /// Returns when a datagram due at `at` comes out, if the first datagram entered at `first`.
+    /// Returns the time at which a datagram due at `at` is delivered, if the first datagram entered
+    /// at `first`.
     pub(crate) fn release(&mut self, first: Timestamp, at: Timestamp) -> Timestamp {
         let Some(since) = at.as_nanos().checked_sub(first.as_nanos().saturating_add(self.start))
         else {
@@ -75,8 +77,8 @@ impl FreezesState {
         first + Duration::from_nanos(self.start) + Duration::from_nanos(since)
     }
 
-    /// Returns the delay of freeze `number` after its regular start. Depends only on the seed and
-    /// the number, so that the order of the calls does not matter.
+    /// Returns by how much freeze `number` starts after its regular start. Depends only on the seed
+    /// and the number, so that the order of the calls does not matter.
     fn shift(&mut self, number: u64) -> u64 {
         match self.shift {
             _ if self.spread == 0 => 0,

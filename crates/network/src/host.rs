@@ -7,14 +7,15 @@ use crate::QueueLimit;
 
 /// The receiving end of a direction: a socket buffer, and one thread that empties it.
 ///
-/// The thread reads a batch, which frees its space in the buffer, then delivers its datagrams one
-/// after the other. A datagram comes out of the link when the thread has processed it.
+/// The thread reads a batch, which frees its space in the buffer, and then delivers its datagrams
+/// one after the other. A datagram leaves the link when the thread has processed it.
 ///
-/// Above the thread's rate the buffer fills; a larger buffer buys time, not throughput. Published
-/// measurements: a proxy whose thread takes 20 to 50 us per datagram, behind a buffer of 2 MB.
+/// If datagrams arrive faster than the thread processes them, the buffer fills; a larger buffer
+/// gains time, not throughput. Published measurements: a proxy whose thread takes 20 to 50 us per
+/// datagram, behind a buffer of 2 MB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// The size of the socket buffer, in payload plus
+    /// The size of the socket buffer in bytes, each datagram counting its payload plus
     /// [`Conditions::overhead`](crate::Conditions::overhead).
     pub buffer: QueueLimit,
     /// The processing time per datagram.
@@ -26,7 +27,7 @@ pub struct Host {
 }
 
 impl Default for Host {
-    /// Returns a host that takes no time.
+    /// Returns a host that processes datagrams in no time.
     fn default() -> Self {
         Self {
             buffer: QueueLimit::default(),
@@ -37,7 +38,7 @@ impl Default for Host {
     }
 }
 
-/// `T` stands for a datagram.
+/// The state of a host. `T` represents a datagram.
 #[derive(Debug)]
 pub(crate) struct HostState<T> {
     host: Host,
@@ -45,7 +46,7 @@ pub(crate) struct HostState<T> {
     bytes: u64,
     /// Datagrams that the thread has read but not yet delivered.
     batch: VecDeque<T>,
-    /// The time at which the thread finishes processing the first of them.
+    /// The time at which the thread finishes processing the first of these datagrams.
     done: Timestamp,
 }
 
@@ -70,7 +71,7 @@ impl<T> HostState<T> {
         Ok(())
     }
 
-    /// Returns when the thread delivers the next datagram.
+    /// Returns the time at which the thread delivers the next datagram.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         (!self.batch.is_empty()).then_some(self.done)
     }

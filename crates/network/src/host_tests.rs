@@ -26,7 +26,7 @@ fn one_thread_delivers_datagrams_one_after_the_other() {
     let deliveries = stream(&mut link, 4, 1200, Duration::from_micros(10));
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
     assert_eq!(times, [30, 60, 90, 120].map(at_us));
-    // An idle thread processes the next one immediately.
+    // An idle thread processes the next datagram immediately.
     link.submit(at_ms(5), Way::ToClient, datagram(9, 1200));
     assert_eq!(link.deadline(), Some(at_ms(5)));
     assert_eq!(link.poll(at_ms(5)), None);
@@ -38,7 +38,7 @@ fn a_batch_costs_its_time_once_and_frees_the_buffer_at_once() {
     let host =
         Host { service: us(10), batch_service: us(50), batch: 3, buffer: buffer(Some(5), None) };
     let mut link = link(host);
-    // The first is read alone; five wait; there is no room for the seventh.
+    // The first datagram is read alone, five wait, and there is no room for the seventh.
     let deliveries = stream(&mut link, 7, 100, Duration::ZERO);
     assert_eq!(flows(&deliveries), [0, 1, 2, 3, 4, 5]);
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
@@ -54,8 +54,8 @@ fn bytes_count_with_their_overhead() {
     assert_eq!(flows(&stream(&mut link, 5, 1100, Duration::ZERO)), [0, 1, 2]);
 }
 
-/// Sends datagrams of 1250 bytes for `seconds` at `rate`; returns how many came out, how many were
-/// dropped, when the first was dropped, and the transit time of the last one.
+/// Sends datagrams of 1250 bytes for `seconds` at `rate`. Returns how many were delivered, how many
+/// were dropped, when the first was dropped, and the transit time of the last one.
 fn offer(
     service: Duration,
     socket_buffer: u64,
@@ -96,9 +96,9 @@ fn above_the_service_rate_a_larger_buffer_gains_time_but_no_throughput() {
     // The gain of the larger buffer: the time to fill it at 6.25 MB/s, once.
     let bought = large_first.checked_sub(small_first).unwrap();
     assert!(bought.abs_diff(ms(288)) < ms(2), "{bought:?}");
-    // 1440 more datagrams are not dropped, because they wait.
+    // 1440 more datagrams are not dropped, because the larger buffer has room for them.
     assert_eq!(small_dropped - large_dropped, 1440);
-    // And every datagram waits ten times as long: 2 MB at 31.25 MB/s.
+    // But every datagram waits ten times as long: 2 MB at 31.25 MB/s.
     assert!(small_delay.abs_diff(us(6400)) < us(200), "{small_delay:?}");
     assert!(large_delay.abs_diff(ms(64)) < ms(1), "{large_delay:?}");
 }

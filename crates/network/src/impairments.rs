@@ -1,4 +1,4 @@
-//! All random values of a datagram, drawn when it enters.
+//! All random values for a datagram, which are drawn when it enters.
 
 use clearway_units::{Random, Timestamp};
 
@@ -70,8 +70,8 @@ impl Impairments {
         }
     }
 
-    /// Draws the values for the datagram that enters as number `entered` of its direction, even
-    /// those that turn out not to be used.
+    /// Draws all values for the datagram that enters as number `entered` in its direction, even
+    /// values that turn out not to be used.
     pub(crate) fn draw(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -109,8 +109,7 @@ impl Impairments {
         self.corrupt.spare_version_negotiation && is_version_negotiation(payload)
     }
 
-    /// Informs the windows of this direction about the bytes that have passed in the direction
-    /// `way`.
+    /// Notifies the windows of this direction of the bytes that have passed in the direction `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         for rule in &mut self.loss {
             rule.on_passed(now, way, total);

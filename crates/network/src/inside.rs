@@ -13,7 +13,7 @@ use crate::{Counters, Datagram, DropReason, Dropped, Way};
 /// The maximum number of payload buffers that are kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
-/// A datagram that enters.
+/// A datagram that enters the link.
 #[derive(Debug)]
 pub(crate) struct EnteringDatagram {
     pub(crate) number: u64,
@@ -34,8 +34,8 @@ pub(crate) struct Transit {
     pub(crate) travel: Travel,
     pub(crate) is_marked: bool,
     pub(crate) is_copy: bool,
-    /// Whether it was counted as lost on entry, and only takes up space in the queue and time on
-    /// the wire.
+    /// Whether the datagram was counted as lost on entry, and only takes up space in the queue and
+    /// time on the wire.
     pub(crate) is_lost: bool,
 }
 
@@ -62,12 +62,12 @@ impl Transit {
     }
 }
 
-/// The values drawn on entry for the path behind the bottleneck.
+/// The random values drawn on entry for the path after the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Travel {
     /// The jitter in nanoseconds; the middle of the range means no change.
     pub(crate) jitter: u64,
-    /// Additional travel time that does not preserve order.
+    /// Additional travel time, for a datagram that does not preserve order.
     pub(crate) held_back: Option<Duration>,
     pub(crate) is_duplicated: bool,
 }
@@ -100,7 +100,7 @@ impl Inside {
         }
     }
 
-    /// Counts a drop, wherever it happened.
+    /// Counts a drop, wherever in the link it happened.
     pub(crate) fn count_drop(
         &mut self,
         way: Way,
@@ -114,7 +114,7 @@ impl Inside {
         }
     }
 
-    /// Records the drop of a datagram that was inside.
+    /// Records the drop of a datagram that was inside the link.
     pub(crate) fn note_drop(&mut self, way: Way, at: Timestamp, reason: DropReason, one: &Transit) {
         if let Some(drops) = &mut self.drops {
             drops.push_back(Dropped {

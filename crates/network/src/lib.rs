@@ -1,9 +1,9 @@
-//! A network simulator for datagrams: a pure state machine that receives the time as an argument.
+//! A network simulator for datagrams: a pure state machine that gets the time as an argument.
 //!
 //! A [`Link`] is a wire between two sides, called the client and the server. Each of its two
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
-//! duplication, corruption, maximum datagram size, changes to the ECN field. A [`Rebind`] makes the
-//! NAT in front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen
+//! duplication, corruption, maximum datagram size, and changes to the ECN field. A [`Rebind`] makes
+//! the NAT in front of the client change its mapping; a [`Disturbance`] happens once, at a chosen
 //! moment. The lab drives a link in virtual time; a relay drives the same link in real time over
 //! UDP sockets.
 //!
@@ -27,25 +27,26 @@
 //!
 //! # The path of a datagram through a link
 //!
-//! When a datagram enters, all its random values are drawn, and the first of these that applies
-//! drops it: the direction drops its ECN codepoint, it is too large, the link is full, the policer
-//! has no tokens, the queue is full, a loss rule applies. A datagram dropped by a loss rule still
-//! takes up space in the queue and time on the wire. Changes to the ECN field and corruption are
-//! applied at this point too. After that, in this order:
+//! When a datagram enters, all its random values are drawn. It is dropped for the first of these
+//! reasons that applies: the direction drops its ECN codepoint, it is too large, the link is full,
+//! the policer has too few tokens, the queue is full, or a loss rule applies. A datagram dropped by
+//! a loss rule still takes up space in the queue and time on the wire. Changes to the ECN field and
+//! corruption are applied at this point too. Then the following happens, in this order:
 //!
-//! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may
-//!    drop or mark it when it reaches the head; then it occupies the wire for a time that follows
-//!    from a rate or a recorded [`Trace`].
-//! 2. A long queueing delay may mark it CE. It may be duplicated: the copy is as corrupt as the
-//!    original and arrives with it.
-//! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick determine when it comes out.
+//! 1. The datagram waits in the queue. An ACK filter may drop it there, and the queue's
+//!    [`Discipline`] may drop or mark it when it reaches the head. It then occupies the wire for a
+//!    time that follows from a rate or a recorded [`Trace`].
+//! 2. If its queueing delay was long, it may be marked CE. It may be duplicated: the copy is as
+//!    corrupt as the original and arrives with it.
+//! 3. Delay, jitter and reordering, and then the [`Freezes`] and the tick, determine when it is
+//!    delivered.
 //! 4. The NAT drops datagrams addressed to an old mapping.
 //! 5. The receiving [`Host`] has a socket buffer that may be full, and a thread that takes time per
 //!    datagram.
 //!
-//! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] carry it, so that a
-//! checker can account for every datagram: each one that entered is delivered, dropped or still
-//! inside.
+//! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] contain it, so that a
+//! checker can account for every datagram: each datagram that has entered is delivered, dropped or
+//! still inside.
 //!
 //! # Randomness
 //!

@@ -18,11 +18,11 @@ pub struct LinkConfig {
     pub to_server: Conditions,
     /// The conditions from the server to the client.
     pub to_client: Conditions,
-    /// Flows with additional delay. If a flow is listed twice, the first entry counts.
+    /// Flows with additional delay. If a flow is listed twice, the first entry applies.
     pub flows: Vec<FlowDelay>,
     /// The changes of the client's NAT mapping; `None` for none.
     pub rebind: Option<Rebind>,
-    /// One-time events.
+    /// One-time events on the link.
     pub disturbances: Vec<Disturbance>,
     /// The seed of all random values.
     pub seed: u64,
@@ -34,10 +34,10 @@ pub struct LinkConfig {
 ///
 /// Submit datagrams with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), and
 /// take datagrams out with [`poll`](Self::poll) until there are none left. Time never runs
-/// backwards: a datagram submitted with a time before that of a previous call enters at the time of
-/// that call.
+/// backwards: a datagram submitted with an earlier time than in a previous call enters at the time
+/// of that call.
 ///
-/// What comes out, and when, does not depend on how often and how late the link is polled, as long
+/// Deliveries and their times do not depend on how often and how late the link is polled, as long
 /// as the link never reaches [`PIPE_LIMIT`](crate::PIPE_LIMIT).
 #[derive(Debug)]
 pub struct Link {
@@ -57,7 +57,7 @@ impl Link {
     pub fn new(config: LinkConfig) -> Self {
         let mut random = Random::from_number(config.seed);
         let sources = [random.fork(), random.fork()];
-        // Times have their own random sources, so that the other draws stay the same.
+        // Times have their own random sources, so that other draws remain the same.
         let schedules = [random.fork(), random.fork()];
         let disturbances = Disturbances::new(config.disturbances, random.fork());
         let delays = |delay: fn(&FlowDelay) -> Duration| {
@@ -86,8 +86,8 @@ impl Link {
         }
     }
 
-    /// Submits a datagram at `now`. One to the client is addressed to the current NAT mapping; for
-    /// another mapping, see [`submit_to_client`](Self::submit_to_client).
+    /// Submits a datagram at `now`. A datagram to the client is addressed to the current NAT
+    /// mapping; for another mapping, see [`submit_to_client`](Self::submit_to_client).
     pub fn submit(&mut self, now: Timestamp, way: Way, datagram: Datagram) -> Outcome {
         let now = self.begin(now, way);
         self.enter(now, way, self.binding(now), datagram)
@@ -110,8 +110,8 @@ impl Link {
         self.first.map_or(0, |first| self.generation(first, now))
     }
 
-    /// Returns how many times the client's IP address had changed when the NAT created the mapping
-    /// `binding`.
+    /// Returns how many times the client's IP address had changed by the time that the NAT created
+    /// the mapping `binding`.
     pub fn addresses(&self, binding: u64) -> u64 {
         let Some(first) = self.first else { return 0 };
         let regular = |at| self.rebind.map_or(0, |rebind| rebind.generation(first, at));
@@ -129,13 +129,13 @@ impl Link {
         addresses.saturating_add(others)
     }
 
-    /// Returns when the first datagram entered; `None` if none has.
+    /// Returns the time at which the first datagram entered; `None` if none has entered.
     pub const fn first_entry(&self) -> Option<Timestamp> {
         self.first
     }
 
-    /// Returns when to poll next; `None` if nothing will ever come out. Nothing comes out before
-    /// this time; usually something comes out at it.
+    /// Returns the time at which to poll next; `None` if no datagram will ever be delivered. No
+    /// datagram is delivered before this time; usually one is delivered at it.
     pub fn deadline(&self) -> Option<Timestamp> {
         let Ways { to_server, to_client } = &self.directions;
         let deadline = to_server.deadline().min(to_client.deadline());
@@ -188,24 +188,26 @@ impl Link {
     }
 
     /// Returns how many bytes were waiting for the bottleneck at the latest time passed to the
-    /// link, including overhead, excluding the datagram on the wire.
+    /// link, including overhead but excluding the datagram on the wire.
     pub fn queue_bytes(&self, way: Way) -> u64 {
         self.directions.of(way).waiting().1
     }
 
-    /// Returns how many datagrams were waiting for the bottleneck at that time.
+    /// Returns how many datagrams were waiting for the bottleneck at the latest time passed to the
+    /// link.
     pub fn queue_packets(&self, way: Way) -> usize {
         self.directions.of(way).waiting().0
     }
 
     /// Returns the travel time of a datagram of `flow` that leaves the bottleneck at `at`: the
-    /// delay at that time plus the flow's own, without jitter, reordering, freezes and ticks.
+    /// delay at that time plus the flow's additional delay, without jitter, reordering, freezes and
+    /// ticks.
     pub fn base_delay(&self, way: Way, flow: u32, at: Timestamp) -> Duration {
         self.directions.of(way).base_delay(self.first.unwrap_or(at), flow, at)
     }
 
-    /// Returns the bottleneck's rate at `at`; for a trace, its mean. `None` if the bottleneck takes
-    /// no time.
+    /// Returns the bottleneck's rate at `at`; for a trace, returns the mean rate. `None` if
+    /// transmission takes no time.
     pub fn rate(&self, way: Way, at: Timestamp) -> Option<Rate> {
         self.directions.of(way).rate(self.first.unwrap_or(at), at)
     }

@@ -16,7 +16,7 @@ fn rough() -> Conditions {
     }
 }
 
-/// Sends 500 datagrams in both directions and returns what comes out.
+/// Sends 500 datagrams in both directions, and returns the deliveries.
 fn run(config: LinkConfig) -> Vec<Delivery> {
     let mut link = Link::new(config);
     for flow in 0..500 {
@@ -88,7 +88,8 @@ fn the_same_seed_gives_the_same_deliveries() {
 
 #[test]
 fn the_deliveries_of_a_seed_are_the_same_on_every_machine() {
-    // FNV-1a over everything observable. A change here means that recorded seeds no longer replay.
+    // The digest is FNV-1a over everything observable. If it changes, recorded seeds no longer
+    // replay.
     let config =
         LinkConfig { to_server: rough(), to_client: rough(), seed: 42, ..LinkConfig::default() };
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
@@ -131,7 +132,7 @@ fn impairments_are_independent() {
     survivors.sort_unstable();
     survivors.dedup();
     assert_eq!(flows(&plain), survivors);
-    // A further rule at the end does not affect those before it.
+    // An additional rule at the end does not affect earlier rules.
     let further = LossRule::random(likely(0.1));
     let loss = rough().loss.into_iter().chain([further]).collect();
     let more = flows(&run(Conditions { loss, ..Conditions::default() }));
@@ -161,11 +162,12 @@ fn a_datagram_to_the_client_needs_the_mapping_current_at_its_arrival() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(Conditions::default(), slow);
     link.submit(at_ms(0), Way::ToServer, datagram(9, 10));
-    // Sent in time, in flight during the change, sent to the old mapping, sent to the new one.
+    // The datagrams are: sent in time, in flight during the change, sent to the old mapping, and
+    // sent to the new one.
     for (flow, now, binding) in [(0, 69, 0), (1, 70, 0), (2, 105, 0), (3, 106, 1), (4, 107, 7)] {
         link.submit_to_client(at_ms(now), binding, datagram(flow, 10));
     }
-    // If no mapping is given, it is the current one.
+    // If no mapping is given, the current one is used.
     link.submit(at_ms(110), Way::ToClient, datagram(5, 10));
     let deliveries = only(Way::ToClient, &drain(&mut link));
     assert_eq!(flows(&deliveries), [0, 3, 5]);
@@ -180,7 +182,7 @@ fn polling_late_does_not_outdate_a_mapping() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(Conditions::default(), slow);
     link.submit(at_ms(0), Way::ToClient, datagram(0, 10));
-    // Due at 30 ms, long before the change.
+    // The datagram was due at 30 ms, long before the change.
     assert_eq!(link.poll(at_ms(500)).map(|delivery| delivery.at), Some(at_ms(30)));
 }
 

@@ -3,23 +3,23 @@ use clearway_units::{Random, Timestamp};
 use crate::window::WindowState;
 use crate::{DropReason, Probability, Way, Window};
 
-/// A loss rule: which datagrams are lost, and when.
+/// A loss rule, which determines which datagrams are lost, and when.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossRule {
     /// The model that selects the datagrams to drop.
     pub model: LossModel,
-    /// The window during which the rule applies. Outside of it the rule draws nothing and its
-    /// bursts do not progress.
+    /// The window during which the rule applies. Outside of the window, the rule draws no random
+    /// values and its bursts do not progress.
     pub window: Window,
 }
 
 impl LossRule {
-    /// Drops each datagram with `probability`, at all times.
+    /// Creates a rule that always drops each datagram with `probability`.
     pub const fn random(probability: Probability) -> Self {
         Self { model: LossModel::Random { probability }, window: Window::Always }
     }
 
-    /// Drops everything while `window` is open.
+    /// Creates a rule that drops all datagrams while `window` is open.
     pub const fn blackhole(window: Window) -> Self {
         Self { model: LossModel::Random { probability: Probability::ALWAYS }, window }
     }
@@ -29,29 +29,30 @@ impl LossRule {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum LossModel {
-    /// Each datagram independently.
+    /// Drops each datagram independently.
     Random {
         /// The probability that a datagram is lost.
         probability: Probability,
     },
-    /// Each datagram independently, except that after `maximum_run` consecutive losses the next one
-    /// passes. The public interoperability tests use this loss model.
+    /// Drops each datagram independently, except that after `maximum_run` consecutive losses the
+    /// next one passes. The public interoperability tests use this loss model.
     RandomCapped {
         /// The probability that a datagram is lost.
         probability: Probability,
-        /// The longest run of losses; zero loses nothing.
+        /// The longest run of losses; with zero, no datagrams are dropped.
         maximum_run: u32,
     },
-    /// Bursts of random length.
+    /// Drops datagrams in bursts of random length.
     Burst {
         /// The probability that a datagram outside a burst starts one (and is lost).
         start: Probability,
-        /// The longest burst; all lengths from one to this are equally likely. Zero loses nothing.
-        /// Two bursts may be adjacent.
+        /// The longest burst; all lengths from one to this value are equally likely. With zero, no
+        /// datagrams are dropped. Two bursts may be adjacent.
         maximum_run: u32,
     },
-    /// Gilbert-Elliott: a good and a bad state, each with its own loss. The direction starts in the
-    /// good state; for each datagram the loss of the current state is applied first, then the state may change.
+    /// The Gilbert-Elliott model, with a good and a bad state, each with its own loss probability.
+    /// The direction starts in the good state. For each datagram, the current state's loss is
+    /// applied first, and then the state may change.
     GilbertElliott {
         /// The probability that the good state turns bad.
         good_to_bad: Probability,
@@ -62,21 +63,22 @@ pub enum LossModel {
         /// The probability that a datagram is lost in the bad state.
         loss_in_bad: Probability,
     },
-    /// Each large datagram independently; small ones pass.
+    /// Drops each large datagram independently; small datagrams pass.
     RandomLarge {
-        /// The size above which a payload is large, in bytes.
+        /// The size in bytes above which a payload is large.
         larger_than: usize,
         /// The probability that a large datagram is lost.
         probability: Probability,
     },
-    /// Exactly the listed datagrams.
+    /// Drops exactly the listed datagrams.
     List {
-        /// Their numbers, in any order. The first datagram that enters the direction is number 1.
+        /// The numbers of the datagrams to drop, in any order. The first datagram that enters the
+        /// direction is number 1.
         numbers: Vec<u64>,
     },
 }
 
-/// A rule and its state.
+/// A loss rule and its state.
 #[derive(Debug)]
 pub(crate) struct LossState {
     model: LossModel,
@@ -101,7 +103,8 @@ impl LossState {
         self.window.on_passed(now, way, total);
     }
 
-    /// Returns the reason if this rule drops datagram `number` of `length` bytes.
+    /// Returns the drop reason if this rule drops datagram `number`, which has `length` bytes;
+    /// `None` otherwise.
     pub(crate) fn takes(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -140,7 +143,8 @@ impl LossState {
     }
 }
 
-/// Draws independently, unless `run` has reached `maximum_run`. Also used for corruption.
+/// Draws whether a datagram is lost, unless `run` has reached `maximum_run`. Also used for
+/// corruption.
 pub(crate) fn capped(
     probability: Probability,
     maximum_run: u32,

@@ -56,8 +56,8 @@ fn capped_loss_never_exceeds_its_maximum_run() {
     let losses = losses(model, 5, 100_000);
     let runs = runs(&losses);
     assert_eq!(runs.iter().max(), Some(&3));
-    // 30 % without the cap; the cap saves each datagram that would have been the fourth loss in a
-    // row: about 0.3^4 of all.
+    // The loss would be 30 % without the cap. The cap saves each datagram that would have been the
+    // fourth loss in a row, which is about 0.3^4 of all datagrams.
     assert!((0.27..0.30).contains(&share(&losses)), "{}", share(&losses));
 }
 
@@ -69,7 +69,7 @@ fn capped_loss_with_certainty_passes_every_fourth() {
 
 #[test]
 fn bursts_have_every_length_up_to_the_maximum() {
-    // Rare enough that two bursts are hardly ever adjacent.
+    // Bursts are so rare that two are hardly ever adjacent.
     let model = LossModel::Burst { start: likely(0.001), maximum_run: 4 };
     let losses = losses(model, 7, 1_000_000);
     let runs = runs(&losses);
@@ -101,8 +101,8 @@ fn gilbert_elliott_spends_the_expected_time_in_each_state() {
         loss_in_bad: Probability::ALWAYS,
     };
     let losses = losses(model, 9, 500_000);
-    // In the bad state for 0.01 / (0.01 + 0.2) of the time, for 1 / 0.2 datagrams on average each
-    // time.
+    // The direction is in the bad state for 0.01 / (0.01 + 0.2) of the time, and for 1 / 0.2
+    // datagrams on average each time.
     assert!((share(&losses) - 0.01 / 0.21).abs() < 0.004, "{}", share(&losses));
     let runs = runs(&losses);
     let mean = runs.iter().sum::<usize>() as f64 / runs.len() as f64;

@@ -1,4 +1,4 @@
-//! Durations, rates, probabilities and sizes in the notation that people write.
+//! Parsing of durations, rates, probabilities and sizes in human-readable notation.
 
 use core::fmt;
 use core::time::Duration;
@@ -64,7 +64,7 @@ impl std::error::Error for ParseError {}
 ///
 /// # Errors
 ///
-/// [`ParseError::Duration`] if it is not a duration, or is longer than 584 years.
+/// [`ParseError::Duration`] if the input is not a duration, or is longer than 584 years.
 pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -83,13 +83,13 @@ pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     parse().ok_or_else(|| ParseError::Duration { input: input.to_owned() })
 }
 
-/// Parses a rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with
-/// or without `/s`; or just `0`. Rounds down to a whole byte per second. Rejects `mbps` because it
-/// is ambiguous between bits and bytes.
+/// Parses a rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`(units are
+/// case-insensitive), with or without `/s`; or just `0`. Rounds down to a whole byte per second.
+/// Rejects `mbps` because it is ambiguous between bits and bytes.
 ///
 /// # Errors
 ///
-/// [`ParseError::Rate`] if it is not a rate, or is 2^64 bit/s or more.
+/// [`ParseError::Rate`] if the input is not a rate, or is 2^64 bit/s or more.
 pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -112,8 +112,8 @@ pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Probability`] if it is not a probability, or is more than 1 (such as `30` without
-/// a percent sign).
+/// [`ParseError::Probability`] if the input is not a probability, or is more than 1 (such as `30`
+/// without a percent sign).
 pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
     let parse = || {
         let (mut number, unit) = Decimal::split(input)?;
@@ -128,11 +128,12 @@ pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
 }
 
 /// Parses a size in bytes: a whole number, or a decimal number and `B`, `kB`, `MB`, `GB` (powers of
-/// 1000), `KiB`, `MiB` or `GiB` (powers of 1024), in any case. Rounds down to a byte.
+/// 1000), `KiB`, `MiB` or `GiB` (powers of 1024). Units are case-insensitive. Rounds down to a
+/// byte.
 ///
 /// # Errors
 ///
-/// [`ParseError::Size`] if it is not a size, or is 2^64 bytes or more.
+/// [`ParseError::Size`] if the input is not a size, or is 2^64 bytes or more.
 pub fn parse_size(input: &str) -> Result<u64, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -188,8 +189,8 @@ impl Decimal {
         u64::try_from(product.checked_div(10u128.checked_pow(self.scale)?)?).ok()
     }
 
-    /// Returns the nearest floating-point number: both operands are exact for numbers that people
-    /// write.
+    /// Returns the nearest floating-point number: for numbers that people typically write, both
+    /// operands are exact.
     fn value(self) -> f64 {
         self.mantissa as f64 / 10f64.powi(i32::try_from(self.scale).unwrap_or(i32::MAX))
     }

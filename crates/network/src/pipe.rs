@@ -1,4 +1,4 @@
-//! The datagrams in transit behind the bottleneck, in the order in which they come out.
+//! The datagrams in transit after the bottleneck, in order of delivery.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,7 +8,7 @@ use clearway_units::Timestamp;
 /// A datagram in transit.
 ///
 /// Ordered by its fields, in this order: among datagrams due at the same time, the one that entered
-/// the link first comes out first, however often and late the driver polls.
+/// the link first is delivered first, however often and late the driver polls.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
     pub(crate) at: Timestamp,
@@ -17,7 +17,8 @@ pub(crate) struct Due {
     pub(crate) slot: usize,
 }
 
-/// A sorted run of datagrams, which is nearly all of them on most links, and a heap for the rest.
+/// A sorted run of datagrams, which contains nearly all of them on most links, and a heap for the
+/// rest.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_order: VecDeque<Due>,

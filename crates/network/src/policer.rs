@@ -2,15 +2,14 @@ use clearway_units::{Rate, Timestamp};
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A token bucket that drops what exceeds its rate and delays nothing (the single-rate policer of
-/// access networks; the bucket starts full, RFC 2697, Section 2).
+/// A token bucket that drops datagrams that exceed its rate, without delaying any: the single-rate
+/// policer of access networks. The bucket starts full (RFC 2697, Section 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policer {
     /// The fill rate of the bucket.
     pub rate: Rate,
     /// The size of the bucket in bytes, including each datagram's
-    /// [`Conditions::overhead`](crate::Conditions::overhead). A datagram that is larger never
-    /// passes.
+    /// [`Conditions::overhead`](crate::Conditions::overhead). A larger datagram never passes.
     pub bucket: u64,
 }
 
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
     use crate::testing::at_ms;
 
-    /// 1250 bytes each millisecond.
+    /// 10 Mbit/s, which is 1250 bytes per millisecond.
     const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
     #[test]
@@ -73,7 +72,7 @@ mod tests {
         assert_eq!(burst, [true, true, true, true, false, false]);
         assert_eq!([passes(8), passes(8), passes(10), passes(10)], [true, false, true, true]);
         assert!(!passes(10));
-        // A long silence fills the bucket only once.
+        // A long idle period fills the bucket only once.
         let burst = (0..9).filter(|_| passes(10_000)).count();
         assert_eq!(burst, 4);
     }
@@ -81,7 +80,7 @@ mod tests {
     #[test]
     fn in_the_long_run_the_rate_passes_and_nothing_else() {
         let mut policer = PolicerState::new(Policer::with_packets(RATE, 8));
-        // Twice the rate for ten seconds, in odd sizes at odd times.
+        // Datagrams of odd sizes arrive at odd times, at twice the rate, for ten seconds.
         let mut passed = 0;
         for n in 0..20_011 {
             let now = Timestamp::from_nanos(499_717 * n);

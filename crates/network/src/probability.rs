@@ -7,9 +7,9 @@ use clearway_units::Random;
 pub struct Probability(f64);
 
 impl Probability {
-    /// Zero, the default.
+    /// A probability of zero, the default.
     pub const NEVER: Self = Self(0.0);
-    /// One.
+    /// A probability of one.
     pub const ALWAYS: Self = Self(1.0);
 
     /// Creates a probability; `None` unless `value` is a number from 0 to 1.
@@ -22,7 +22,7 @@ impl Probability {
         self.0
     }
 
-    /// Draws once, or not at all if the result is certain.
+    /// Returns true with this probability. Draws once, or not at all if the result is certain.
     pub(crate) fn happens(self, random: &mut Random) -> bool {
         self.0 > 0.0 && random.chance(self.0)
     }

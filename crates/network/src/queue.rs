@@ -14,7 +14,7 @@ use codel::CoDelQueue;
 use dual_pi2::DualPi2Queue;
 use fifo::Fifo;
 
-/// The discipline that decides which datagrams wait, are marked and are dropped.
+/// The discipline that decides which datagrams wait, and which are marked or dropped.
 ///
 /// Every discipline drops datagrams that arrive when
 /// [`Conditions::queue`](crate::Conditions::queue) is full.
@@ -35,7 +35,7 @@ pub enum Discipline {
 pub(crate) struct QueuedDatagram {
     pub(crate) slot: usize,
     pub(crate) number: u64,
-    /// Including the overhead of lower layers.
+    /// The datagram's size, including the overhead of lower layers.
     pub(crate) bytes: u64,
     pub(crate) entered: Timestamp,
     pub(crate) ecn: Ecn,
@@ -77,7 +77,7 @@ impl Queue {
         Self { limit, order }
     }
 
-    /// Returns how many datagrams wait.
+    /// Returns the number of waiting datagrams.
     pub(crate) fn packets(&self) -> usize {
         match &self.order {
             Order::DropTail(fifo) => fifo.packets(),
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of waiting bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.order {
             Order::DropTail(fifo) => fifo.bytes(),
@@ -118,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// Returns the lowest number in the queue.
+    /// Returns the lowest datagram number in the queue.
     pub(crate) fn oldest(&self) -> Option<u64> {
         match &self.order {
             Order::DropTail(fifo) => fifo.front().map(|waiting| waiting.number),

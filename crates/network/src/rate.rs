@@ -8,13 +8,13 @@ use crate::Step;
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The steps of a rate over time. The starts of the transmissions passed to it never decrease.
+/// The steps of a rate over time. Transmissions must be passed to it in order of their start times.
 #[derive(Debug)]
 pub(crate) struct RateSchedule {
-    /// `None` means that transmission takes no time.
+    /// The rate before the first step; `None` means that transmission takes no time.
     initial: Option<Rate>,
     steps: Vec<Step<Option<Rate>>>,
-    /// The number of steps that had started at the last start.
+    /// The number of steps that had started when the last transmission started.
     past: usize,
 }
 
@@ -40,10 +40,11 @@ impl RateSchedule {
         step.map_or(self.initial, |step| step.value)
     }
 
-    /// Returns when a transmission of `bytes` that starts at `start` ends, if the first datagram
-    /// entered at `first`.
+    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, if the
+    /// first datagram entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
-        // In bytes times nanoseconds per second, so that rounding errors do not accumulate over the steps.
+        // The remainder is in bytes times nanoseconds per second, so that rounding errors do not
+        // accumulate over the steps.
         let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
         let mut at = start;
         loop {

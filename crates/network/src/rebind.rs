@@ -2,16 +2,16 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// The moments at which the NAT in front of the client forgets its mapping and creates a new one.
+/// The moments at which the NAT in front of the client discards its mapping and creates a new one.
 ///
 /// The NAT is at the client's end of the link: a datagram to the server gets the mapping that is
 /// current when it enters the link; a datagram to the client is dropped if its mapping is no longer
-/// current when it comes out.
+/// current when it leaves the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rebind {
-    /// The time from the first datagram, in either direction, to the first change.
+    /// The time from the first datagram in either direction to the first change.
     pub first: Duration,
-    /// The interval between later changes; `None` or zero for no later change.
+    /// The interval between later changes; `None` or zero if there are none.
     pub every: Option<Duration>,
     /// Whether the client's IP address changes with its port. The link only counts mappings; the
     /// owner of the addresses must apply the change.

@@ -28,9 +28,10 @@ pub(crate) fn link_to_client(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, seed: 1, ..LinkConfig::default() })
 }
 
-/// Returns everything that comes out when the link is polled at each deadline.
+/// Returns all deliveries when the link is polled at each deadline.
 ///
-/// Deadlines are exact if all delays are exact.
+/// Asserts that each delivery occurs exactly at its deadline, which is the case if all delays are
+/// exact.
 pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     while let Some(at) = link.deadline() {
@@ -43,7 +44,7 @@ pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
 }
 
 /// Sends `count` datagrams of `length` bytes to the client, `interval` apart, with ascending flow
-/// numbers from zero, and returns what comes out.
+/// numbers from zero, and returns the deliveries.
 pub(crate) fn stream(
     link: &mut Link,
     count: u32,

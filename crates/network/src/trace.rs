@@ -18,29 +18,29 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 /// time in milliseconds since the start at which 1500 bytes can be delivered. Times never decrease;
 /// the last one is the length of the trace, after which it repeats.
 ///
-/// Time counts from the first datagram that enters the link. A delivery opportunity that is not
-/// used when it comes is lost; a datagram may use part of one, or several in a row.
+/// Time counts from the first datagram that enters the link. An unused delivery opportunity is
+/// lost; a datagram may use part of an opportunity, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// The delivery opportunities in milliseconds. Not empty, never decreasing, and the last is not
-    /// zero.
+    /// The times of the delivery opportunities in milliseconds. Not empty, never decreasing, and
+    /// the last time is not zero.
     opportunities: Arc<[u64]>,
 }
 
-/// The reason that a text is not a valid trace.
+/// The reason why a text is not a valid trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// A line that is not a whole number of milliseconds.
+    /// A line is not a whole number of milliseconds.
     NotANumber {
-        /// The line, counted from one.
+        /// The line number, counted from one.
         line: usize,
         /// The content of the line.
         input: String,
     },
-    /// A time before that of the previous line.
+    /// A line's time is before the previous line's time.
     GoesBack {
-        /// The line, counted from one.
+        /// The line number, counted from one.
         line: usize,
         /// The line's time in milliseconds.
         time: u64,
@@ -49,7 +49,7 @@ pub enum TraceError {
     },
     /// The trace has no lines.
     Empty,
-    /// All times are zero: a trace without a length.
+    /// All times are zero, so the trace has no length.
     WithoutLength,
 }
 
@@ -103,7 +103,7 @@ impl Trace {
         }
     }
 
-    /// Returns the length, after which the trace repeats.
+    /// Returns the length of the trace, after which it repeats.
     pub fn length(&self) -> Duration {
         Duration::from_millis(self.period())
     }
@@ -126,14 +126,15 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A trace and its position. The starts of the transmissions passed to it must never decrease.
+/// A trace and the position in it. Transmissions must be passed to it in order of their start
+/// times.
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
     /// The number of repetitions of the trace so far, and the index of the next opportunity.
     round: u64,
     index: usize,
-    /// The unused part of the previous opportunity, and its time.
+    /// The number of unused bytes of the previous opportunity, and the time of that opportunity.
     left: u64,
     left_at: Timestamp,
 }
@@ -147,8 +148,8 @@ impl TraceState {
         self.trace.mean_rate()
     }
 
-    /// Returns when a transmission of `bytes` that starts at `start` ends, if the first datagram
-    /// entered at `first`.
+    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, if the
+    /// first datagram entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         if start > self.left_at {
             self.left = 0;
@@ -194,7 +195,8 @@ impl TraceState {
         let since = since.div_ceil(u128::from(NANOSECONDS_PER_MILLISECOND));
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         let period = self.trace.period();
-        // An opportunity at the very end of a round is that round's last, not the next round's first.
+        // An opportunity at the very end of a round is the last one of that round, not the first
+        // one of the next.
         self.round = since.saturating_sub(1).checked_div(period).unwrap_or(0);
         let within = since.saturating_sub(self.round.saturating_mul(period));
         self.index = self.trace.opportunities.partition_point(|time| *time < within);

@@ -10,7 +10,7 @@ fn link(times: &[u64]) -> Link {
     link_to_client(Conditions { trace: Some(trace(times)), ..Conditions::default() })
 }
 
-/// Returns when datagrams of `length` bytes that all enter at once come out.
+/// Returns the times at which datagrams of `length` bytes that all enter at once are delivered.
 fn times(trace: &[u64], count: u32, length: usize) -> Vec<Timestamp> {
     let deliveries = stream(&mut link(trace), count, length, Duration::ZERO);
     deliveries.iter().map(|delivery| delivery.at).collect()
@@ -36,12 +36,12 @@ fn what_is_not_used_is_lost() {
     let finish = |state: &mut TraceState, now, bytes| {
         state.finish(at_ms(now), first, bytes).saturating_since(first).as_millis()
     };
-    // 7 ms for a round, so 700 ms are 100 rounds.
+    // A round takes 7 ms, so 700 ms are 100 rounds.
     for (now, due) in [(700, 700), (701, 701), (703, 703), (704, 707), (705, 707), (707, 707)] {
         let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
         assert_eq!(finish(&mut state, now + 50, 1500), due, "at {now} ms");
     }
-    // The remainder of a line's opportunity is usable only at that moment.
+    // The remainder of a delivery opportunity is usable only at its time.
     let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
     assert_eq!(finish(&mut state, 50, 1000), 1);
     assert_eq!(finish(&mut state, 51, 500), 1);

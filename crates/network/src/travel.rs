@@ -1,4 +1,4 @@
-//! The path behind the bottleneck, which determines when a datagram comes out.
+//! The path after the bottleneck, which determines when a datagram is delivered.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::freeze::FreezesState;
 use crate::inside::Travel;
 use crate::{Conditions, Jitter, Step};
 
-/// Delays, order, freezes and ticks of one direction.
+/// The delays, ordering, freezes and ticks of one direction.
 #[derive(Debug)]
 pub(crate) struct TravelTimes {
     delay: Duration,
@@ -18,8 +18,8 @@ pub(crate) struct TravelTimes {
     freezes: Option<FreezesState>,
     /// Flows with their own delays, by number.
     flows: Vec<(u32, Duration)>,
-    /// The time at which the last datagram that preserves order comes out, before freezes and
-    /// ticks: one entry for each of those flows, and a final one for all others.
+    /// Delivery time of the last in-order datagram, before freezes and ticks are applied: one entry
+    /// for each flow with its own delay, and a final entry for all other flows.
     last_out: Vec<Timestamp>,
 }
 
@@ -44,7 +44,8 @@ impl TravelTimes {
         }
     }
 
-    /// Returns when a datagram of `flow` that leaves the bottleneck at `leaves` comes out.
+    /// Returns the time at which a datagram of `flow` that leaves the bottleneck at `leaves` is
+    /// delivered.
     pub(crate) fn time_out(
         &mut self,
         (leaves, first): (Timestamp, Timestamp),
@@ -73,8 +74,8 @@ impl TravelTimes {
         self.rounded(at)
     }
 
-    /// Returns a time before which no datagram that leaves the bottleneck at `leaves` or later
-    /// comes out.
+    /// Returns a time before which no datagram that leaves the bottleneck at `leaves` or later is
+    /// delivered.
     pub(crate) fn earliest_out(&self, leaves: Timestamp) -> Timestamp {
         let delays = self.delay_steps.iter().map(|step| step.value);
         let least = delays.fold(self.delay, Duration::min);
@@ -94,7 +95,8 @@ impl TravelTimes {
         step.map_or(self.delay, |step| step.value)
     }
 
-    /// Returns the index of the group in which `flow` preserves order, and the flow's own delay.
+    /// Returns the index of the group within which `flow` preserves order, and the flow's
+    /// additional delay.
     fn class(&self, flow: u32) -> (usize, Duration) {
         let place = self.flows.binary_search_by_key(&flow, |(flow, _)| *flow).ok();
         match place.and_then(|place| Some((place, self.flows.get(place)?.1))) {

@@ -13,35 +13,36 @@ pub enum Window {
     /// The rule always applies.
     #[default]
     Always,
-    /// From some time after the first datagram that enters the link, in either direction.
+    /// The window opens some time after the first datagram that enters the link in either
+    /// direction.
     FromFirstDatagram {
-        /// The time between that datagram and the start.
+        /// The time between that datagram and the opening of the window.
         after: Duration,
         /// The time for which the window stays open.
         length: Option<Duration>,
     },
-    /// From the moment at which enough payload has passed. The window opens right after the
-    /// datagram that completes the amount: that one is outside, the next one is inside, even at the
-    /// same time.
+    /// The window opens once enough payload has passed, right after the datagram that completes the
+    /// amount: that datagram is outside the window, and the next one is inside, even at the same
+    /// time.
     AfterBytes {
-        /// The direction in which bytes are counted. It may differ from the direction of the rule.
+        /// The direction in which bytes are counted, which may differ from the rule's direction.
         way: Way,
-        /// The bytes of payload that must pass first. Datagrams dropped on entry do not count;
-        /// duplicates count once.
+        /// The number of payload bytes that must pass first. Datagrams dropped on entry do not
+        /// count; duplicates count once.
         bytes: u64,
         /// The time for which the window stays open.
         length: Option<Duration>,
     },
-    /// Between two points in time.
+    /// The window is open between two points in time.
     Absolute {
-        /// The start.
+        /// The start of the window.
         from: Timestamp,
-        /// The end.
+        /// The end of the window.
         until: Timestamp,
     },
 }
 
-/// A window, and when it opened, if that depends on the traffic.
+/// A window, and the time at which it opened, if that depends on the traffic.
 #[derive(Debug)]
 pub(crate) struct WindowState {
     window: Window,
@@ -130,7 +131,7 @@ mod tests {
         state.on_passed(at_ms(12), Way::ToClient, 999);
         assert!(!state.is_open(at_ms(13), at_ms(10)));
         state.on_passed(at_ms(14), Way::ToClient, 1000);
-        // Bytes that pass later do not move it.
+        // Bytes that pass later do not move the window.
         state.on_passed(at_ms(15), Way::ToClient, 2000);
         assert_open(&state, at_ms(14), Some(at_ms(34)));
     }

@@ -1,9 +1,9 @@
-//! Busy polling: polls for datagrams for a moment before a thread sleeps.
+//! Busy polling: a thread polls for datagrams for a short time before it sleeps.
 //!
 //! Falling asleep and being woken can take longer than the arrival of the next datagram: on a
-//! virtual machine whose core goes idle, tens of microseconds, most of them processor time. If
-//! datagrams are further apart, polling is wasted. The outcome of recent attempts decides whether
-//! to poll.
+//! virtual machine whose core goes idle, tens of microseconds, most of which is CPU time. If
+//! datagrams are further apart, polling is wasted. The outcome of recent polls decides whether to
+//! poll.
 
 use core::time::Duration;
 
@@ -12,15 +12,15 @@ use clearway_units::Timestamp;
 
 /// Maximum time that a thread should poll before it sleeps.
 pub const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
-/// Maximum number of consecutive sleeps without polling first.
+/// Maximum number of consecutive sleeps that skip polling.
 const MAX_LEFT_OUT: u32 = 63;
 
-/// How a thread waited for something to do.
+/// The way in which a thread waited for events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
-    /// Polling found something.
+    /// Polling found an event.
     Polled,
-    /// Polling found nothing, and the thread slept afterwards.
+    /// Polling found no event, and the thread slept afterwards.
     PolledThenSlept,
     /// The thread slept without polling.
     Slept,
@@ -29,20 +29,20 @@ pub enum Waited {
 /// Waits for events, and decides before which sleeps to poll.
 ///
 /// Falling asleep and being woken can take longer than the arrival of the next datagram. If
-/// datagrams are further apart, polling is wasted. So after fruitless attempts, more and more
-/// sleeps begin without polling.
+/// datagrams are further apart, polling is wasted. So after fruitless polls, an increasing number
+/// of sleeps skip polling.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
-    /// Number of sleeps without polling after the last fruitless attempt.
+    /// Number of sleeps to skip polling for after the last fruitless poll.
     pause: u32,
-    /// How many of them are left.
+    /// Number of those sleeps that are left.
     left_out: u32,
 }
 
 impl BusyPoll {
     /// Waits with `poll` until something is ready, or until `deadline`, and may busy-poll for at
-    /// most `limit` first. `poll` waits for the given time, or indefinitely if there is none, and
-    /// returns whether something is ready; it returns true if a signal interrupts it.
+    /// most `limit` first. `poll` waits for the given time, or indefinitely if it gets none, and
+    /// returns whether something is ready. It returns true if a signal interrupts it.
     pub fn wait(
         &mut self,
         clock: &Clock,

@@ -23,12 +23,13 @@ impl Clock {
     }
 }
 
-/// Longest wait. Some systems take the timeout as 32 bits of milliseconds, which is 24.8 days.
+/// Maximum wait. Some systems take the timeout as a 32-bit number of milliseconds, which is at most
+/// 24.8 days.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
-/// Waits until one of `descriptors` is ready, or until `timeout` has passed; without a timeout it
-/// waits indefinitely. Returns how many are ready; their results say which. A wait of more than 24
-/// days ends early.
+/// Waits until one of `descriptors` is ready or `timeout` has passed; without a timeout, waits
+/// indefinitely. Returns how many descriptors are ready; their results show which. A wait of more
+/// than 24 days ends early.
 ///
 /// # Errors
 /// Errors of ppoll(2), such as an interruption by a signal.

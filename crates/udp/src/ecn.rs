@@ -8,12 +8,12 @@ pub enum EcnCodepoint {
     Ect1,
     /// ECT(0): the sender uses ECN.
     Ect0,
-    /// ECN-CE: a packet marked ECT(0) or ECT(1) encountered congestion.
+    /// ECN-CE: the packet was marked ECT(0) or ECT(1) and encountered congestion.
     Ce,
 }
 
 impl EcnCodepoint {
-    /// Returns the codepoint in the two lowest bits of `bits`; the others are ignored.
+    /// Returns the codepoint in the two lowest bits of `bits`; the other bits are ignored.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
@@ -24,7 +24,7 @@ impl EcnCodepoint {
         }
     }
 
-    /// Returns the two bits of the IP header.
+    /// Returns the codepoint's two bits in the IP header.
     #[inline]
     pub const fn bits(self) -> u8 {
         match self {

@@ -1,19 +1,19 @@
-//! A UDP socket that sends and receives batches of datagrams, for implementations of protocols over
+//! A UDP socket that sends and receives datagrams in batches, for implementations of protocols over
 //! UDP.
 //!
 //! * [`Socket`] sends datagrams of one size with one call ([`Batch`], segmentation offload), and
 //!   several batches with one call. It splits what the kernel has coalesced (GRO) into single
 //!   datagrams. It reports the ECN field and the destination address of each datagram, and the
 //!   destinations that ICMP messages report as unreachable.
-//! * [`ReceiveFailures`] and [`SendFailure`] classify errors of the kernel.
-//! * [`BusyPoll`] and [`poll`] wait for descriptors, with the time of a [`Clock`].
+//! * [`ReceiveFailures`] and [`SendFailure`] classify kernel errors.
+//! * [`BusyPoll`] and [`poll`] wait for descriptors, using the time of a [`Clock`].
 //!
 //! Sizes are in bytes of UDP payload. Datagrams are sent with the Don't Fragment bit set (RFC 9000
 //! §14), and sockets request buffers of [`SOCKET_BUFFER_SIZE`].
 //!
-//! No call on a socket blocks, and none keeps state between calls: the part of a batch that was
-//! sent is the caller's `progress`. So a caller, whether a thread or a task, may stop after any
-//! call, and nothing is lost that the kernel has not taken. The crate has neither threads nor
+//! No call on a socket blocks or keeps state between calls: the caller's `progress` tells which
+//! part of a batch was sent. So a caller, whether a thread or a task, may stop after any call
+//! without losing data that the kernel has not accepted. The crate has neither threads nor
 //! connections. Each instance serves one thread at a time.
 //!
 //! ```
@@ -47,9 +47,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Only Linux has the error queue, several batches in one call, and several sockets at one address.
-//! On other systems each batch takes one call, [`Socket::unreachable`] reports nothing, and
-//! [`Socket::allow_shared_address`] fails.
+//! Only Linux supports the error queue, several batches in one call, and several sockets at one
+//! address. On other systems each batch takes one call, [`Socket::unreachable`] reports nothing,
+//! and [`Socket::allow_shared_address`] fails.
 
 mod busy_poll;
 mod clock;

@@ -6,11 +6,11 @@ use std::io;
 use clearway_units::Timestamp;
 use rustix::io::Errno;
 
-/// Pause after the first failure; it doubles with each further failure.
+/// Pause after the first failure; the pause doubles with each consecutive failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Consecutive receive failures, and how long to pause after them.
+/// Tracks consecutive receive failures, and how long to pause after them.
 #[derive(Debug, Default)]
 pub struct ReceiveFailures {
     pause: Option<Pause>,
@@ -22,7 +22,7 @@ struct Pause {
     length: Duration,
 }
 
-/// What a receive failure means.
+/// The consequence of a receive failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// A possibly temporary failure: retry later.
@@ -52,7 +52,7 @@ impl ReceiveFailures {
         self.pause.take().is_some()
     }
 
-    /// Returns when to retry, if not now.
+    /// Returns the time at which to retry, if not now.
     #[inline]
     pub fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.pause.map(|pause| pause.until).filter(|until| *until > now)
@@ -96,7 +96,7 @@ mod tests {
                 }
             }
         }
-        // Eleven in the first 1.023 s, then one per second.
+        // There are eleven attempts in the first 1.023 s, and then one per second.
         assert_eq!((attempts, warnings), (69, 1));
         assert!(failures.on_success());
         assert!(!failures.on_success());

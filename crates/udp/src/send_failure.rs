@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 use rustix::io::Errno;
 
-/// Why the kernel rejected a batch.
+/// The reason why the kernel rejected a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendFailure {
@@ -14,7 +14,7 @@ pub enum SendFailure {
     AddressGone,
     /// There is no route to the destination, or its interface is down.
     NoRoute,
-    /// A local rule forbids it, such as a firewall rule.
+    /// A local rule, such as a firewall rule, forbids sending.
     Forbidden,
     /// Another reason.
     Other,
@@ -24,9 +24,9 @@ impl SendFailure {
     /// Returns why a batch with this source address, if any, [failed](crate::SendOutcome::Failed)
     /// with `error`.
     ///
-    /// A source address that is gone has no error code of its own: Linux reports EINVAL,
+    /// There is no specific error code for a source address that is gone: Linux reports EINVAL,
     /// ENETUNREACH or EADDRNOTAVAIL, depending on the address family and the remaining routes. So
-    /// this tries to bind the address, which costs nothing while sending works.
+    /// this function tries to bind the address, which costs nothing as long as sending works.
     pub fn of(error: &io::Error, source_ip: Option<IpAddr>) -> Self {
         let failure = match Errno::from_io_error(error) {
             Some(
@@ -36,7 +36,7 @@ impl SendFailure {
                 | Errno::HOSTDOWN
                 | Errno::ADDRNOTAVAIL,
             ) => Self::NoRoute,
-            // EPERM and EACCES.
+            // This covers EPERM and EACCES.
             _ if error.kind() == ErrorKind::PermissionDenied => Self::Forbidden,
             _ => Self::Other,
         };

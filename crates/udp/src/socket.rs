@@ -1,4 +1,4 @@
-//! A UDP socket that sends and receives batches.
+//! A UDP socket that sends and receives datagrams in batches.
 
 mod system;
 
@@ -22,11 +22,12 @@ pub const MAX_TOGETHER: usize = system::MAX_TOGETHER;
 /// Number of buffers that one call to the kernel fills; each may hold many datagrams of one sender,
 /// coalesced by the kernel.
 pub const RECEIVE_BUFFERS: usize = 8;
-/// Size of a buffer: the largest UDP payload, or the same amount of coalesced payloads.
+/// Size of a buffer in bytes: the largest UDP payload, or the same number of bytes of coalesced
+/// payloads.
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
 /// Requested size of a socket's buffers, in bytes per direction; the kernel may grant less.
 pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// Maximum size of a batch in bytes: the largest UDP payload in IPv4. A kernel takes no more in one
+/// Maximum size of a batch in bytes: the largest UDP payload in IPv4. Kernels accept no more in one
 /// call, whatever the number of datagrams.
 pub const MAX_BATCH_BYTES: usize = 65_507;
 /// Maximum number of error queue entries to read at once: anyone can add entries by sending ICMP
@@ -38,9 +39,9 @@ const MAX_ERRORS: usize = 32;
 pub struct Meta {
     /// The sender.
     pub remote: SocketAddr,
-    /// The local address that it was sent to, if the system reports it.
+    /// The local address that the datagram was sent to, if the system reports it.
     pub local_ip: Option<IpAddr>,
-    /// Its ECN field (RFC 3168).
+    /// The datagram's ECN field (RFC 3168).
     pub ecn: EcnCodepoint,
 }
 
@@ -56,26 +57,27 @@ pub struct Batch<'a> {
     /// The contents of all datagrams, at most [`MAX_BATCH_BYTES`].
     pub contents: &'a [u8],
     /// The size in bytes of each datagram except the last, which may be smaller; `None` if there is
-    /// only one. A kernel takes at most 64 datagrams.
+    /// only one. Kernels accept at most 64 datagrams.
     pub segment_size: Option<usize>,
 }
 
 /// The outcome of sending a batch.
 #[derive(Debug)]
 pub enum SendOutcome {
-    /// The kernel has taken all of it.
+    /// The kernel has accepted the whole batch.
     Sent,
     /// The datagrams are larger than the interface's MTU (EMSGSIZE). The kernel does not fragment
     /// them, and ICMP messages do not change the limit (IP_PMTUDISC_PROBE, RFC 9000 §14).
     TooLarge,
     /// The send buffer is full. Send the batch again, with the same progress, when there is room.
     WouldBlock,
-    /// The kernel rejected it; [`SendFailure::of`](crate::SendFailure::of) says why. The datagrams
-    /// that it had not taken yet are lost, which may happen on any network.
+    /// The kernel rejected the batch; [`SendFailure::of`](crate::SendFailure::of) returns the
+    /// reason. The datagrams that it had not accepted yet are dropped, which may happen on any
+    /// network.
     Failed(io::Error),
 }
 
-/// Buffer for received datagrams; sockets that are used in turn can share one.
+/// Buffer for received datagrams; sockets that are used in turn can share a buffer.
 #[derive(Debug)]
 pub struct ReceiveBuffer(Box<[u8]>);
 
@@ -86,12 +88,12 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Creates a buffer for what one call can receive, 512 KiB.
+    /// Creates a buffer for the maximum that one call can receive: 512 KiB.
     pub fn new() -> Self {
         Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
     }
 
-    /// Returns the whole buffer, for data from elsewhere.
+    /// Returns the whole buffer, so that it can hold data from other sources.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
@@ -104,10 +106,11 @@ pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
-    /// The last call to the kernel filled all buffers or failed: there may be more to receive.
+    /// Set if the last call to the kernel filled all buffers or failed, so that there may be more
+    /// to receive.
     may_have_more: bool,
     has_errors: bool,
-    /// The network driver does not support segmentation.
+    /// Set if the network driver does not support segmentation offload.
     cannot_segment: bool,
     #[cfg(any(test, feature = "faults"))]
     faults: faults::Faults,
@@ -123,10 +126,10 @@ impl Socket {
         Self::bind_beside(address, None)
     }
 
-    /// Like [`bind`](Self::bind), next to `other`. If `other` has the same port at all addresses,
-    /// datagrams for `address` arrive at the new socket instead. Both sockets have SO_REUSEADDR
-    /// only while the new one is being bound, since any socket of the same user could otherwise
-    /// take an address away.
+    /// Like [`bind`](Self::bind), but permits an overlap with `other`. If `other` is a wildcard
+    /// socket with the same port, datagrams for `address` arrive at the new socket instead. Both
+    /// sockets have SO_REUSEADDR only while the new one is being bound, since any socket of the
+    /// same user could otherwise take over an address.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -148,9 +151,9 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// Allows [`bind_shared`](Self::bind_shared) to bind other sockets to this address. The socket was
-    /// bound without SO_REUSEPORT and gets the option here: so it is at first alone at its address,
-    /// which cannot be that of another program's sockets.
+    /// Allows [`bind_shared`](Self::bind_shared) to bind other sockets to this address. The socket
+    /// was bound without SO_REUSEPORT and gets the option here. So it is initially alone at its
+    /// address, which cannot belong to another program's sockets.
     ///
     /// # Errors
     /// Errors of the operating system. Only Linux distributes datagrams among sockets with the same
@@ -159,12 +162,12 @@ impl Socket {
         system::share_address(&self.socket)
     }
 
-    /// Binds another socket to the same address; the kernel distributes datagrams among them
+    /// Binds another socket to the same address; the kernel distributes datagrams among the sockets
     /// (SO_REUSEPORT). Sockets with the same address are numbered from 0 in the order in which they
     /// were bound.
     ///
-    /// This socket must [permit](Self::allow_shared_address) it, and so must all sockets whose addresses
-    /// overlap with this one.
+    /// This socket must [permit](Self::allow_shared_address) sharing, and so must all sockets whose
+    /// addresses overlap with its own.
     ///
     /// # Errors
     /// As for [`allow_shared_address`](Self::allow_shared_address).
@@ -175,7 +178,8 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// Wraps a socket that was bound elsewhere: by the previous process, or by a service manager.
+    /// Wraps a socket that was bound elsewhere, such as by the previous process or a service
+    /// manager.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -186,10 +190,10 @@ impl Socket {
     fn configure(socket: socket2::Socket) -> io::Result<Self> {
         let socket = UdpSocket::from(socket);
         let state = new_state(&socket)?;
-        // Best effort: the kernel clamps these to its limits.
+        // Best effort: the kernel clamps the sizes to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        // Without it, a client notices only through a timeout that there is no server.
+        // Without error reports, a client notices only through a timeout that there is no server.
         system::report_errors(&socket, &state);
         let local_address = socket.local_addr()?;
         Ok(Self {
@@ -210,8 +214,8 @@ impl Socket {
         self.local_address
     }
 
-    /// Returns how many datagrams of one size the kernel takes in one call; 1 without segmentation
-    /// offload.
+    /// Returns how many datagrams of one size the kernel accepts in one call; 1 without
+    /// segmentation offload.
     #[inline]
     pub fn max_gso_segments(&self) -> usize {
         if self.cannot_segment { 1 } else { self.state.max_gso_segments() }
@@ -237,11 +241,11 @@ impl Socket {
     }
 
     /// Receives one bounded batch without blocking, and calls `each` with every datagram, after
-    /// splitting those that the kernel has coalesced. Returns the number of datagrams.
+    /// splitting datagrams that the kernel has coalesced. Returns the number of datagrams.
     ///
     /// # Errors
-    /// Errors of the operating system. An empty receive queue is `Ok(0)`, and ICMP errors of
-    /// earlier datagrams are not errors (see [`unreachable`](Self::unreachable)).
+    /// Errors of the operating system. An empty receive queue is `Ok(0)`, and ICMP errors about
+    /// earlier datagrams are not returned (see [`unreachable`](Self::unreachable)).
     pub fn receive(
         &mut self,
         buffer: &mut ReceiveBuffer,
@@ -282,16 +286,16 @@ impl Socket {
         Ok(count)
     }
 
-    /// Returns whether [`receive`](Self::receive) may find something without waiting for it.
+    /// Returns whether [`receive`](Self::receive) may return datagrams without waiting.
     #[inline]
     pub fn may_have_more(&self) -> bool {
         self.may_have_more
     }
 
     /// Sends a batch without blocking, beginning after the first `progress` bytes, which earlier
-    /// calls have handed over; advances `progress`. A batch of several datagrams takes one call to
+    /// calls have handed over. Advances `progress`. A batch of several datagrams takes one call to
     /// the kernel, or one call per datagram if the network driver turns out not to support
-    /// segmentation.
+    /// segmentation offload.
     pub fn send(&mut self, batch: &Batch<'_>, progress: &mut usize) -> SendOutcome {
         #[cfg(any(test, feature = "faults"))]
         if self.faults.refuses() {
@@ -317,7 +321,8 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SendOutcome::WouldBlock;
                 }
-                // The driver cannot segment. From now on, send one datagram per call.
+                // The driver does not support segmentation offload. From now on, send one datagram
+                // per call.
                 Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {
                     is_refused_together = true;
                     self.cannot_segment = true;
@@ -334,7 +339,7 @@ impl Socket {
                     }
                     let is_report = is_network_report(&error);
                     self.has_errors |= is_report;
-                    // The call returned the error of an earlier datagram instead of sending this
+                    // The call returned an error of an earlier datagram instead of sending this
                     // one.
                     if !is_report || std::mem::replace(&mut is_second_attempt, true) {
                         return SendOutcome::Failed(error);
@@ -346,8 +351,8 @@ impl Socket {
     }
 
     /// Sends up to [`MAX_TOGETHER`] batches, in order, in one call to the kernel. Returns how many
-    /// of them it has taken. To learn why it has not taken the next one, call [`send`](Self::send)
-    /// with it.
+    /// batches the kernel has accepted. To learn why it has not accepted the next one, pass that to
+    /// [`send`](Self::send).
     pub fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
         #[cfg(any(test, feature = "faults"))]
         let batches = batches.take_while(|_| self.faults.admits());
@@ -390,9 +395,9 @@ impl Socket {
         system::send_together(&self.socket, batches)
     }
 
-    /// Makes a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver
-    /// cannot segment. It does so here too, because the kernel gets a message that it really
-    /// rejects: nothing can be sent to port 0.
+    /// Makes a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver does
+    /// not support segmentation offload. It does so here too, because the kernel gets a message
+    /// that it really rejects: no datagram can be sent to port 0.
     #[cfg(any(test, feature = "faults"))]
     fn refuse(&self, message: &quinn_udp::Transmit<'_>, error: io::Error) -> io::Result<()> {
         if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::IO)) {
@@ -410,10 +415,10 @@ impl Socket {
         Err(error)
     }
 
-    /// Discards what quinn-udp concludes from EINVAL and EIO: that the kernel permanently lacks
-    /// both segmentation and ECN. It does have ECN. And if it rejects a single datagram,
-    /// segmentation is not the cause either; the cause may be an address: anyone can send from port
-    /// 0, to which nothing can be sent.
+    /// Discards the conclusion that quinn-udp draws from EINVAL and EIO: that the kernel
+    /// permanently lacks both segmentation offload and ECN. The kernel does support ECN. If it
+    /// rejects a single datagram, segmentation is not the cause either; the cause may be an
+    /// address: anyone can send from port 0, to which no datagram can be sent.
     fn renew_state(&mut self) {
         if let Ok(state) = new_state(&self.socket) {
             self.state = state;
@@ -451,7 +456,7 @@ impl Socket {
 
 #[cfg(any(test, feature = "faults"))]
 impl Socket {
-    /// Makes calls of this socket fail as planned.
+    /// Makes calls on this socket fail according to `faults`.
     pub fn inject(&mut self, faults: faults::Faults) {
         self.faults = faults;
     }
@@ -463,8 +468,8 @@ impl AsFd for Socket {
     }
 }
 
-/// Sets up a socket for quinn-udp, as a [`Socket`] does for itself. Datagrams are sent with the
-/// Don't Fragment bit set.
+/// Sets up a socket for quinn-udp, in the same way as a [`Socket`] does for itself. Datagrams are
+/// sent with the Don't Fragment bit set.
 ///
 /// # Errors
 /// Errors of the operating system.

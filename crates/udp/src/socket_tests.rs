@@ -124,7 +124,7 @@ fn a_report_is_noticed_by_the_next_send_call() {
     assert_eq!(unreachable.first(), Some(&free));
 }
 
-/// A send or receive call returns each error once. The report stays in the error queue.
+/// A send or receive call returns each error once, but the report remains in the error queue.
 #[test]
 fn a_report_is_found_if_something_else_has_taken_its_error() {
     let mut socket = bind();
@@ -170,8 +170,8 @@ fn an_address_can_be_bound_once() {
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
-/// The interface's MTU is the limit; larger datagrams are neither fragmented nor an error of the
-/// socket.
+/// The interface's MTU is the limit: larger datagrams are not fragmented, and are not a socket
+/// error.
 #[test]
 fn what_is_larger_than_the_interface_permits_is_refused() {
     for (address, largest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_488)] {
@@ -192,7 +192,8 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
     }
 }
 
-/// RFC 9000 §13.4: the ECN field of every datagram of a batch is that of the batch, and is read again.
+/// Every datagram of a batch is sent with the batch's ECN field, and the receiver reads that field
+/// (RFC 9000 §13.4).
 #[test]
 fn the_ecn_field_is_sent_and_received() {
     let both = [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")];
@@ -335,7 +336,7 @@ fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
     assert_eq!(received, [EcnCodepoint::Ect0; 3]);
 }
 
-/// Receives this many datagrams. Returns their ECN fields.
+/// Receives `count` datagrams. Returns their ECN fields.
 fn receive(receiver: &mut Socket, count: usize) -> Vec<EcnCodepoint> {
     let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
     while received.len() < count {
@@ -345,9 +346,9 @@ fn receive(receiver: &mut Socket, count: usize) -> Vec<EcnCodepoint> {
     received
 }
 
-/// EIO and EINVAL may come from a driver that cannot segment. The datagrams of such a batch, and
-/// all later ones, are sent one by one, with their ECN fields. If a single datagram is rejected
-/// too, segmentation was not the cause.
+/// EIO and EINVAL may come from a driver without segmentation offload. The datagrams of such a
+/// batch, and all later datagrams, are sent one by one, with their ECN fields. If a single datagram
+/// is rejected too, segmentation was not the cause.
 #[test]
 fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
     for errno in [Errno::IO, Errno::INVAL] {
@@ -374,7 +375,7 @@ fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
     }
 }
 
-/// A partially sent batch resumes when the kernel takes batches again.
+/// A partially sent batch resumes when the kernel accepts batches again.
 #[test]
 fn a_batch_that_is_refused_in_the_middle_goes_on_there() {
     for (errno, is_failure) in [(Errno::AGAIN, false), (Errno::NOBUFS, true)] {
@@ -410,7 +411,8 @@ fn an_empty_datagram_is_one() {
     assert_eq!((lengths, count), (vec![0, 1, 0], 3));
 }
 
-/// A server at all addresses can prefer one of them, with the same port (RFC 9000 §9.6).
+/// A server that listens at all addresses can prefer one of them, with the same port (RFC 9000
+/// §9.6).
 #[test]
 fn an_address_is_taken_from_a_socket_at_all_addresses() {
     for all in ["0.0.0.0:0", "[::]:0"] {
@@ -433,7 +435,7 @@ fn an_address_is_taken_from_a_socket_at_all_addresses() {
     }
 }
 
-/// RFC 9000 §14: datagrams are not fragmented.
+/// Datagrams are not fragmented (RFC 9000 §14).
 #[test]
 fn dont_fragment_is_set() {
     let socket = bind();

@@ -1,4 +1,4 @@
-//! Address prefixes: the unit by which the resources that peers use are counted.
+//! Address prefixes, by which the resource usage of peers is counted.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 ///
 /// Limits shared among peers are counted by prefix, not by address and port: ports cost nothing,
 /// and an IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
-/// [`network`](Self::network), and one between them for IPv6, [`customer`](Self::customer).
+/// [`network`](Self::network), and for IPv6 a level between them, [`customer`](Self::customer).
 ///
 /// ```
 /// use clearway_units::AddressPrefix;
@@ -18,7 +18,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AddressPrefix {
-    /// All bits after the prefix are zero. IPv4 addresses are mapped to IPv6.
+    /// The address, with all bits after the prefix set to zero. IPv4 addresses are mapped to IPv6.
     bits: u128,
     /// The prefix length, out of 128 bits.
     length: u8,

@@ -5,31 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::AddressPrefix;
 use crate::address_prefix::PeerAddress;
 
-/// A host may hold one part in this many of the free amount.
+/// Divisor of the free amount: a host may use one part in this many.
 const HOST_PART: u64 = 4;
 
-/// A network may hold one part in this many of the free amount.
+/// Divisor of the free amount: a network may use one part in this many.
 const NETWORK_PART: u64 = 2;
 
-/// The amounts of a limited resource, such as memory, that peers hold, by address prefix.
+/// Accounting of a limited resource, such as memory, that peers use, by address prefix.
 ///
-/// A share is not a fixed number: a host may hold a quarter of the free amount, and its network
-/// half of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
-/// little. A host that takes all it can leaves four fifths of what was free. Once too little is
-/// free for everyone, the [heaviest](Self::heaviest) host is the one to reclaim from.
+/// A share is not a fixed number: a host may use a quarter of the free amount, and its network half
+/// of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
+/// little. A host that uses its maximum leaves four fifths of the amount that was free. Once too
+/// little is free for everyone, the [heaviest](Self::heaviest) host is the one to reclaim from.
 #[derive(Clone, Debug)]
 pub struct FairShares {
     limit: u64,
     held: u64,
-    /// The part of `held` that is not counted for any address.
+    /// The part of the used amount that is not counted for any address.
     unattributed: u64,
     hosts: Ranking<AddressPrefix>,
     networks: Ranking<AddressPrefix>,
-    /// The hosts of each network that hold anything, ordered by the amount.
+    /// The hosts in each network that use any of the resource, ordered by the amount.
     of_network: BTreeMap<AddressPrefix, BTreeSet<(u64, AddressPrefix)>>,
 }
 
-/// The amount held by each key, and the order of the amounts.
+/// The amount that each key uses, and an index ordered by amount.
 #[derive(Clone, Debug)]
 struct Ranking<K> {
     held: BTreeMap<K, u64>,
@@ -45,7 +45,7 @@ impl<K: Copy + Ord> Ranking<K> {
         self.held.get(&key).copied().unwrap_or(0)
     }
 
-    /// Sets the amount that a key holds. Returns the previous amount.
+    /// Sets the amount that a key uses. Returns the previous amount.
     fn set(&mut self, key: K, held: u64) -> u64 {
         let before = match held {
             0 => self.held.remove(&key),
@@ -60,19 +60,19 @@ impl<K: Copy + Ord> Ranking<K> {
     }
 }
 
-/// The reason that an address may not hold more.
+/// The reason why an address may not use more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// Its host holds its full share.
+    /// The host already uses its full share.
     Host,
-    /// Its network holds its full share.
+    /// The network already uses its full share.
     Network,
-    /// Too little is free for anyone.
+    /// Too little of the resource is free for anyone.
     All,
 }
 
 impl FairShares {
-    /// Creates shares of `limit`, with nothing held.
+    /// Creates the accounting of a resource with the total amount `limit`, all of which is free.
     pub const fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -89,30 +89,30 @@ impl FairShares {
         self.limit
     }
 
-    /// Returns how much is held in total.
+    /// Returns the total amount that is used.
     pub const fn held(&self) -> u64 {
         self.held
     }
 
-    /// Returns how much is free.
+    /// Returns the amount that is free.
     pub const fn free(&self) -> u64 {
         self.limit.saturating_sub(self.held)
     }
 
-    /// Returns how much the host of `address` holds.
+    /// Returns the amount that the host of `address` uses.
     pub fn held_by(&self, address: impl Into<PeerAddress>) -> u64 {
         self.hosts.get(AddressPrefix::host(address))
     }
 
-    /// Returns whether the host of `address` or its network holds more than its share.
+    /// Returns whether the host of `address` or its network uses more than its share.
     pub fn exceeds(&self, address: impl Into<PeerAddress>) -> bool {
         self.check(address, 0).is_err()
     }
 
-    /// Checks whether `address` may hold `amount` more.
+    /// Checks whether `address` may use an additional `amount`.
     ///
     /// # Errors
-    /// The reason that it may not.
+    /// The reason why it may not.
     pub fn check(&self, address: impl Into<PeerAddress>, amount: u64) -> Result<(), Shortage> {
         let address = address.into();
         let of_host = self.hosts.get(AddressPrefix::host(address));
@@ -130,7 +130,7 @@ impl FairShares {
         Ok(())
     }
 
-    /// Adds `amount` for `address`, whether or not that is within its share.
+    /// Adds `amount` for `address`, whether or not this is within its share.
     pub fn add(&mut self, address: impl Into<PeerAddress>, amount: u64) {
         self.change(address.into(), |held| held.saturating_add(amount));
     }
@@ -140,13 +140,13 @@ impl FairShares {
         self.change(address.into(), |held| held.saturating_sub(amount));
     }
 
-    /// Adds `amount` that is not held by any particular address: it leaves less for all.
+    /// Adds `amount` that is not used by any particular address, and leaves less for all.
     pub fn add_unattributed(&mut self, amount: u64) {
         self.unattributed = self.unattributed.saturating_add(amount);
         self.held = self.held.saturating_add(amount);
     }
 
-    /// Subtracts `amount` that is not held by any particular address.
+    /// Subtracts `amount` that is not used by any particular address.
     pub fn remove_unattributed(&mut self, amount: u64) {
         let amount = amount.min(self.unattributed);
         self.unattributed = self.unattributed.saturating_sub(amount);
@@ -173,18 +173,19 @@ impl FairShares {
         }
     }
 
-    /// Returns the hosts that hold anything, the heaviest first, with their amounts.
+    /// Returns the hosts that use any of the resource, with their amounts, in descending order of
+    /// the amount.
     pub fn heaviest_first(&self) -> impl Iterator<Item = (AddressPrefix, u64)> {
         self.hosts.order.iter().rev().map(|(held, host)| (*host, *held))
     }
 
-    /// Returns the host that holds the most in the network that holds the most.
+    /// Returns the heaviest host in the heaviest network.
     pub fn heaviest(&self) -> Option<AddressPrefix> {
         let (_, network) = self.networks.order.last()?;
         self.heaviest_of(*network)
     }
 
-    /// Returns the host that holds the most in `network`.
+    /// Returns the heaviest host in `network`.
     pub fn heaviest_of(&self, network: AddressPrefix) -> Option<AddressPrefix> {
         self.of_network.get(&network)?.last().map(|(_, host)| *host)
     }
@@ -199,7 +200,7 @@ mod tests {
     const LIMIT: u64 = 256 << 20;
     const PIECE: u64 = 64 << 10;
 
-    /// Takes the whole share, one piece at a time, and returns the amount.
+    /// Uses the whole share of `address`, one piece at a time. Returns the amount.
     fn take_all(shares: &mut FairShares, address: IpAddr) -> u64 {
         let before = shares.held();
         while shares.check(address, PIECE).is_ok() {
@@ -243,7 +244,7 @@ mod tests {
         for number in 0..10 {
             let free = shares.free();
             take_all(&mut shares, v4(number << 8));
-            // The last piece was permitted by the amount that was free before it.
+            // The last piece was permitted because of the amount that was free before it.
             assert!(shares.free() + PIECE >= free / 5 * 4, "{} of {free}", shares.free());
         }
         assert_eq!(shares.check(v4(10 << 8), PIECE), Ok(()));

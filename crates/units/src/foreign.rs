@@ -1,11 +1,12 @@
-//! Foreign text: text from a peer, a file, another process or the environment.
+//! Handling of foreign text, that is, text from a peer, a file, another process or the environment.
 //!
 //! Such text can contain characters that change what a terminal, a log or a page shows: control
-//! characters, characters that reorder text, and invisible ones. [`Foreign`] prints it on one line
-//! of bounded length without them. [`escaped`] and [`escaped_lines`] do the same for complete
-//! texts; everything that Clearway's programs print goes through one of them.
+//! characters, characters that reorder text, and invisible characters. [`Foreign`] prints text
+//! without them, on one line of bounded length. [`escaped`] and [`escaped_lines`] do the same for
+//! complete texts; all output of Clearway's programs passes through one of these.
 //!
-//! Harmful characters become JSON's escape sequences (RFC 8259 §7), so that JSON stays JSON with the same meaning.
+//! Harmful characters are replaced by JSON escape sequences (RFC 8259 §7), so that JSON remains
+//! valid and keeps its meaning.
 //!
 //! ```
 //! use clearway_units::foreign::Foreign;
@@ -17,7 +18,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-/// The maximum length of [`Foreign`] text in bytes, after it is escaped.
+/// The maximum length of escaped [`Foreign`] text in bytes.
 pub const MAX_LENGTH: usize = 1024;
 
 /// Foreign text, displayed on one line: harmful characters are escaped, and text beyond
@@ -26,13 +27,13 @@ pub const MAX_LENGTH: usize = 1024;
 pub struct Foreign<T>(pub T);
 
 impl<T: Display> Foreign<T> {
-    /// Limits the text to another number of bytes.
+    /// Changes the limit on the text's length to `bytes`.
     pub fn within(self, bytes: usize) -> Limited<T> {
         Limited { text: self.0, bytes, is_quoted: false }
     }
 
-    /// Puts the text in quotation marks; quotation marks and backslashes in it are escaped, so that
-    /// its end is unambiguous.
+    /// Puts the text in quotation marks. Quotation marks and backslashes in the text are escaped,
+    /// so that its end is unambiguous.
     pub fn quoted(self) -> Limited<T> {
         Limited { text: self.0, bytes: MAX_LENGTH, is_quoted: true }
     }
@@ -94,8 +95,8 @@ impl Write for Cutter<'_, '_> {
 }
 
 /// Escapes everything that would change how a terminal shows the rest of the text: control
-/// characters (including line feeds), and characters that reorder or hide others (Unicode's
-/// bidirectional controls, line and paragraph separators, and invisible ones).
+/// characters (including line feeds), and characters that reorder or hide other characters
+/// (Unicode's bidirectional controls, line and paragraph separators, and invisible characters).
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, false)
 }
@@ -147,8 +148,8 @@ impl Piece {
         }
     }
 
-    /// Appends the escape sequence of a UTF-16 code unit: at most two of them per character, of six
-    /// bytes each.
+    /// Appends the escape sequence for a UTF-16 code unit, which takes six bytes; a character has
+    /// at most two code units.
     fn push_unit(&mut self, unit: u16) {
         self.push_all(b"\\u");
         for shift in [12, 8, 4, 0] {
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(parts, "abc… (3 more bytes)");
     }
 
-    /// The escape sequences are JSON's: an escaped JSON object has the same meaning.
+    /// The escape sequences are those of JSON, so an escaped JSON object has the same meaning.
     #[test]
     fn json_keeps_its_meaning() {
         let json = "{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\"}";

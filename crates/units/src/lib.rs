@@ -1,15 +1,16 @@
 //! The units that all crates of Clearway share.
 //!
-//! * [`Timestamp`]: when something happened. Nanoseconds since an origin that the driver chooses.
-//! * [`ReleaseTime`]: when something may be sent. Deliberately another type (law 1 in
-//!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
+//! * [`Timestamp`]: the time of an event, in nanoseconds since an origin that the driver chooses.
+//! * [`ReleaseTime`]: the earliest time at which something may be sent. Deliberately a separate
+//!   type (law 1 in ARCHITECTURE.md): the time at which a pacer releases a packet is not the time
+//!   of an event.
 //! * [`Rate`]: bytes per second.
 //! * [`foreign`]: text from peers, files and other processes, escaped before it is shown.
-//! * [`memory`]: parts that take memory only while they are used.
-//! * [`packed`]: states in as few bytes as they need.
+//! * [`memory`]: parts of a state that use memory only while they are needed.
+//! * [`packed`]: compact serialization of states.
 //! * [`Timers`]: deadlines, at most one for each key.
-//! * [`StreamKeys`]: where the state of each stream is kept.
-//! * [`AddressPrefix`] and [`FairShares`]: what peers hold of something limited, by address prefix.
+//! * [`StreamKeys`]: a map from stream IDs to the keys of their states.
+//! * [`AddressPrefix`] and [`FairShares`]: accounting of a limited resource by address prefix.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!
 //! ```

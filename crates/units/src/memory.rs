@@ -3,11 +3,11 @@
 use core::ops::{Deref, DerefMut};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A part that takes memory only while it is used: from the first mutable access until it is freed.
+/// A part of a state that uses memory only from the first mutable access until it is freed.
 #[derive(Debug)]
 pub struct OnDemand<T>(Option<Box<T>>);
 
-/// A part that may be absent, with the state that stands for it then.
+/// A part that may be absent, and the state that represents an absent part.
 pub trait Unused: Default + 'static {
     /// Returns the state of an unused part, equal to the default.
     fn unused() -> &'static Self;
@@ -55,7 +55,7 @@ impl<T: Unused> DerefMut for OnDemand<T> {
     }
 }
 
-// A `BTreeMap` keeps one node after its last entry was removed.
+// A `BTreeMap` keeps one node allocated after its last entry was removed.
 
 /// Frees the node that an empty map keeps.
 pub fn release_empty_map<K, V>(map: &mut BTreeMap<K, V>) {

@@ -1,8 +1,8 @@
-//! Compact serialization of state that is kept for a long time and rarely used.
+//! Compact serialization of states that are kept for a long time and rarely used.
 //!
-//! A [`Packer`] writes a state field by field, an [`Unpacker`] reads the same fields in the same
-//! order. Small numbers take one byte. The format has no field names: only the program that packed
-//! a state can unpack it.
+//! A [`Packer`] writes a state field by field, and an [`Unpacker`] reads the same fields in the
+//! same order. Small numbers take one byte. The format has no field names: only the program that
+//! packed a state can unpack it.
 //!
 //! ```
 //! use clearway_units::packed::{Pack, packed, unpacked};
@@ -40,7 +40,7 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// assert_eq!(*packed(&Delivery::Acknowledged(7, 8)), [1, 7, 8]);
 /// ```
 ///
-/// Fields that cannot be packed cannot be skipped:
+/// All fields must be packable; none can be skipped:
 ///
 /// ```compile_fail,E0277
 /// #[derive(clearway_units::packed::Pack)]
@@ -51,8 +51,8 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// ```
 pub use clearway_pack_derive::Pack;
 
-/// Numbers below this take one byte. Larger ones take a byte with the count of the bytes that
-/// follow, and these bytes.
+/// Numbers below this take one byte. A larger number takes one byte with the count of the bytes
+/// that follow, and then those bytes.
 const FIRST_LENGTH: u8 = 0xf8;
 
 /// Initial capacity, enough for a typical connection's state, so that it rarely has to grow.
@@ -73,8 +73,8 @@ impl Packer {
         Self(Vec::with_capacity(TYPICAL))
     }
 
-    /// Returns everything written, in `room` if that is large enough but not much too large. It may
-    /// be followed by zeros.
+    /// Returns everything that was written, in `room` if that is large enough but not much too
+    /// large. The data may be followed by zeros.
     pub fn finish_in(mut self, mut room: Box<[u8]>) -> Box<[u8]> {
         let length = self.0.len().next_multiple_of(STEP);
         if room.len() < self.0.len() || room.len() > length + STEP {
@@ -87,7 +87,7 @@ impl Packer {
         room
     }
 
-    /// Returns everything written.
+    /// Returns everything that was written.
     pub fn finish(self) -> Box<[u8]> {
         self.0.into_boxed_slice()
     }
@@ -118,7 +118,7 @@ impl Packer {
     }
 }
 
-/// Reads what a [`Packer`] wrote. Beyond the end, it reads zeros.
+/// Reads data that a [`Packer`] has written. Beyond the end, it reads zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpacker<'a>(&'a [u8]);
 
@@ -229,7 +229,7 @@ impl Pack for i32 {
     }
 }
 
-/// Every bit is kept. Most numbers have few of the lower bits set, so the bytes are reversed.
+/// All bits are preserved. Most numbers have few lower bits set, so the bytes are reversed.
 impl Pack for f64 {
     fn pack(&self, into: &mut Packer) {
         into.number(self.to_bits().swap_bytes());

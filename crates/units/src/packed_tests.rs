@@ -50,7 +50,7 @@ fn what_is_packed_returns() {
     returns((BTreeSet::from([3_u64, 300]), Vec::<bool>::new()));
 }
 
-/// One variant of every kind that can be derived.
+/// An enum with one variant of every kind that the derive macro supports.
 #[derive(Pack, PartialEq, Debug)]
 enum State<T> {
     First,

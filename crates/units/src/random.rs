@@ -10,8 +10,8 @@ use crate::packed::{Pack, Packer, Unpacker};
 /// ChaCha12 with a 256-bit seed: suitable for connection IDs and tokens if the seed comes from the
 /// operating system, and reproducible on every machine for a given seed.
 ///
-/// A clone returns the same numbers again. Clone it for searches that continue from one state in
-/// several ways, never for secrets.
+/// A clone returns the same numbers again. Clone it only for searches that continue from one state
+/// in several ways, never for secrets.
 pub struct Random {
     /// The generator, which buffers 256 bytes of output. `None` while it is suspended.
     running: Option<Box<ChaCha12Rng>>,
@@ -19,7 +19,7 @@ pub struct Random {
     place: SerializedRngState,
 }
 
-/// Does not reveal the seed.
+/// The output does not reveal the seed.
 impl fmt::Debug for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Random").finish_non_exhaustive()
@@ -38,7 +38,7 @@ impl Random {
         Self::running(ChaCha12Rng::from_seed(seed))
     }
 
-    /// Creates a source for simulations, from a seed short enough to type.
+    /// Creates a source for simulations, from a seed that is short enough to type.
     pub fn from_number(seed: u64) -> Self {
         Self::running(ChaCha12Rng::seed_from_u64(seed))
     }
@@ -69,9 +69,9 @@ impl Random {
         Self::from_seed(seed)
     }
 
-    /// Creates an independent source, determined by the seed of this one and by `stream`. It does
-    /// not consume numbers from this one, so the numbers of this one do not depend on whether there
-    /// is a branch. The seed's own stream is 0.
+    /// Creates an independent source, determined by the seed of this one and by `stream`. This does
+    /// not consume numbers from the original source, so its sequence does not depend on whether
+    /// there is a branch. The original source has stream 0.
     pub fn branch(&self, stream: u64) -> Self {
         let seed = match &self.running {
             Some(generator) => generator.get_seed(),
@@ -116,7 +116,7 @@ impl Random {
         }
     }
 
-    /// Returns a number in `[0, 1)` with 53 bits.
+    /// Returns a uniformly distributed number in `[0, 1)` with 53 random bits.
     pub fn fraction(&mut self) -> f64 {
         (self.number() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }

@@ -7,7 +7,7 @@ pub struct Rate(u64);
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Returns `factor x other / divisor`, rounded down and saturating; `None` if the divisor is zero.
-/// The product usually fits into 64 bits, in which a division takes a fraction of the time.
+/// The product usually fits into 64 bits, for which a division takes a fraction of the time.
 fn multiply_divide(factor: u64, other: u128, divisor: u128) -> Option<u64> {
     if let (Ok(other), Ok(divisor)) = (u64::try_from(other), u64::try_from(divisor))
         && let Some(product) = factor.checked_mul(other)

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 /// A map from stream IDs to keys, in order of the IDs. Streams are mostly opened at one end of the
-/// ID range and closed at the other, for which a sorted queue is the fastest ordered map.
+/// ID range and closed at the other; a sorted queue is the fastest ordered map for this pattern.
 #[derive(Clone, Debug, Default)]
 pub struct StreamKeys {
     entries: VecDeque<(u64, usize)>,
@@ -68,7 +68,7 @@ impl StreamKeys {
         self.entries.shrink_to_fit();
     }
 
-    /// Returns the index of `stream`, or where to insert it.
+    /// Returns the index of `stream`, or the index at which to insert it.
     fn place(&self, stream: u64) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&stream, |(id, _)| *id)
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// For any sequence of operations, it behaves like an ordered map.
+    /// For any sequence of operations, the type behaves like an ordered map.
     #[test]
     fn it_is_an_ordered_map() {
         let mut random = Random::from_number(1);

@@ -10,14 +10,14 @@ use core::time::Duration;
 /// origin; the lab starts at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`]
 /// (584 years).
 ///
-/// It is stored plus one, so that an `Option<Timestamp>` has the same size.
+/// The value is stored plus one, so that `Option<Timestamp>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The origin.
     pub const ORIGIN: Self = Self(NonZeroU64::MIN);
-    /// The last representable point in time. Nothing is ever due then.
+    /// The last representable point in time. No event is ever due at this time.
     pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
     /// Returns the time `nanoseconds` after the origin, saturating.
@@ -88,8 +88,8 @@ impl AddAssign<Duration> for Timestamp {
     }
 }
 
-/// The time from which something may be sent. It may be in the future, and is not the time of an
-/// event.
+/// The earliest time at which something may be sent. It may be in the future, and is not the time
+/// of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReleaseTime(Timestamp);
 
@@ -104,7 +104,7 @@ impl ReleaseTime {
         self.0 <= now
     }
 
-    /// Returns when a timer has to fire so that the sender wakes in time.
+    /// Returns the time at which a timer must fire to wake the sender in time.
     pub const fn deadline(self) -> Timestamp {
         self.0
     }

@@ -2,9 +2,9 @@ use crate::Timestamp;
 
 /// Deadlines, at most one for each key: an indexed binary heap.
 ///
-/// Setting, moving and removing a deadline takes O(log n) and does not allocate once the heap has
-/// grown to the number of its keys. Keys should be small numbers that are reused, such as slab
-/// indices: memory is proportional to the largest one.
+/// Setting, moving and removing a deadline takes O(log n) time and does not allocate once the heap
+/// has grown to the number of keys. Keys should be small numbers that are reused, such as slab
+/// indices: memory use is proportional to the largest key.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: Vec<(Timestamp, usize)>,
@@ -68,7 +68,7 @@ impl Timers {
         }
     }
 
-    /// Moves the entry at `place` up to its correct position, and returns that.
+    /// Moves the entry at `place` up to its correct position, and returns that position.
     fn rise(&mut self, mut place: usize) -> usize {
         let entry = self.heap[place];
         while place > 0 {

@@ -1,6 +1,6 @@
 use crate::{DecodeError, EncodeError};
 
-/// A cursor over received bytes. Every read is checked and borrows from the input.
+/// A cursor over received bytes. Every read is bounds-checked and borrows from the input.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -17,12 +17,12 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// Returns how many bytes have not been read.
+    /// Returns the number of bytes that have not been read.
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Returns whether everything has been read.
+    /// Returns whether all bytes have been read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Skips `count` bytes, or all that remain if there are fewer.
+    /// Skips `count` bytes, or all remaining bytes if there are fewer.
     pub(crate) fn skip(&mut self, count: usize) {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
@@ -64,8 +64,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A cursor over an output buffer owned by the caller. A write that does not fit completely changes
-/// nothing.
+/// A cursor over an output buffer owned by the caller. A write that does not fit completely leaves
+/// the buffer unchanged.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
@@ -83,12 +83,12 @@ impl<'a> Writer<'a> {
         self.written
     }
 
-    /// Returns how many more bytes fit.
+    /// Returns how many additional bytes fit.
     pub fn remaining(&self) -> usize {
         self.buffer.len().saturating_sub(self.written)
     }
 
-    /// Returns an error unless `length` more bytes fit.
+    /// Returns an error unless `length` additional bytes fit.
     pub(crate) fn require(&self, length: usize) -> Result<(), EncodeError> {
         if length <= self.remaining() { Ok(()) } else { Err(EncodeError) }
     }
@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
         self.written = self.written.min(length);
     }
 
-    /// Limits the buffer to `length` more bytes.
+    /// Limits the remaining space in the buffer to `length` bytes.
     pub fn limit(&mut self, length: usize) {
         let end = self.written.saturating_add(length).min(self.buffer.len());
         let buffer = core::mem::take(&mut self.buffer);

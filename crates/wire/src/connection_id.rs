@@ -14,7 +14,7 @@ impl ConnectionId {
     /// The maximum length of a connection ID in QUIC versions 1 and 2.
     pub const MAX_LEN: usize = 20;
 
-    /// Creates a connection ID from `bytes`; returns an error if there are more than 20.
+    /// Creates a connection ID from `bytes`; returns an error if there are more than 20 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut id = Self::default();
         let space = id
@@ -35,7 +35,7 @@ impl ConnectionId {
         Self::new(reader.bytes(length, field)?)
     }
 
-    /// Writes the length byte and the connection ID, or nothing.
+    /// Writes the length byte and the connection ID, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.len().saturating_add(1))?;
         writer.u8(self.length)?;
@@ -70,8 +70,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// A stateless reset token, the last bytes of a stateless reset (RFC 9000 §10.3). Tokens are
-/// compared in constant time.
+/// A stateless reset token, which forms the last bytes of a stateless reset (RFC 9000 §10.3).
+/// Tokens are compared in constant time.
 #[derive(Clone, Copy)]
 pub struct ResetToken([u8; Self::LEN]);
 

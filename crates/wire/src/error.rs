@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// The reason that bytes cannot be decoded.
+/// The reason why bytes cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -13,7 +13,7 @@ pub enum DecodeError {
     Invalid {
         /// The field that was being read, as named in the RFC.
         field: &'static str,
-        /// What is wrong with the field, such as "is empty".
+        /// Description of the problem with the field, such as "is empty".
         problem: &'static str,
     },
     /// A frame type that no supported specification defines (RFC 9000 §12.4).

@@ -15,11 +15,11 @@ impl TransportErrorCode {
     pub const CONNECTION_REFUSED: Self = Self::from_u32(0x02);
     /// More data arrived than the flow control limits allow.
     pub const FLOW_CONTROL_ERROR: Self = Self::from_u32(0x03);
-    /// A frame had a stream ID beyond the stream limit.
+    /// A frame had a stream ID that exceeds the stream limit.
     pub const STREAM_LIMIT_ERROR: Self = Self::from_u32(0x04);
     /// A frame arrived that the stream's state does not permit.
     pub const STREAM_STATE_ERROR: Self = Self::from_u32(0x05);
-    /// The final size of a stream changed, or data is beyond it.
+    /// The final size of a stream changed, or data was received beyond it.
     pub const FINAL_SIZE_ERROR: Self = Self::from_u32(0x06);
     /// A frame is malformed.
     pub const FRAME_ENCODING_ERROR: Self = Self::from_u32(0x07);

@@ -1,9 +1,9 @@
 //! The frames of RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency and
-//! draft-ietf-quic-reliable-stream-reset, one file each.
+//! draft-ietf-quic-reliable-stream-reset, with one file for each frame.
 //!
-//! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet.
-//! Each frame has `encode`, which writes the whole frame including its type, or nothing on error,
-//! and `encoded_len`.
+//! [`Frame::decode`] reads one frame of a packet's payload; the frame borrows its data from the
+//! packet. Each frame has the methods `encode`, which writes the whole frame including its type, or
+//! nothing on error, and `encoded_len`.
 
 mod ack;
 mod ack_frequency;
@@ -52,56 +52,56 @@ pub use streams_blocked::StreamsBlocked;
 
 use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
-/// Any frame.
+/// A frame of any type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
-    /// PADDING (RFC 9000 §19.1).
+    /// The PADDING frame (RFC 9000 §19.1).
     Padding(Padding),
-    /// PING (RFC 9000 §19.2).
+    /// The PING frame (RFC 9000 §19.2).
     Ping,
-    /// ACK (RFC 9000 §19.3).
+    /// The ACK frame (RFC 9000 §19.3).
     Ack(Ack<'a>),
-    /// RESET_STREAM (RFC 9000 §19.4).
+    /// The RESET_STREAM frame (RFC 9000 §19.4).
     ResetStream(ResetStream),
-    /// STOP_SENDING (RFC 9000 §19.5).
+    /// The STOP_SENDING frame (RFC 9000 §19.5).
     StopSending(StopSending),
-    /// CRYPTO (RFC 9000 §19.6).
+    /// The CRYPTO frame (RFC 9000 §19.6).
     Crypto(Crypto<'a>),
-    /// NEW_TOKEN (RFC 9000 §19.7).
+    /// The NEW_TOKEN frame (RFC 9000 §19.7).
     NewToken(NewToken<'a>),
-    /// STREAM (RFC 9000 §19.8).
+    /// The STREAM frame (RFC 9000 §19.8).
     Stream(Stream<'a>),
-    /// MAX_DATA (RFC 9000 §19.9).
+    /// The MAX_DATA frame (RFC 9000 §19.9).
     MaxData(MaxData),
-    /// MAX_STREAM_DATA (RFC 9000 §19.10).
+    /// The MAX_STREAM_DATA frame (RFC 9000 §19.10).
     MaxStreamData(MaxStreamData),
-    /// MAX_STREAMS (RFC 9000 §19.11).
+    /// The MAX_STREAMS frame (RFC 9000 §19.11).
     MaxStreams(MaxStreams),
-    /// DATA_BLOCKED (RFC 9000 §19.12).
+    /// The DATA_BLOCKED frame (RFC 9000 §19.12).
     DataBlocked(DataBlocked),
-    /// STREAM_DATA_BLOCKED (RFC 9000 §19.13).
+    /// The STREAM_DATA_BLOCKED frame (RFC 9000 §19.13).
     StreamDataBlocked(StreamDataBlocked),
-    /// STREAMS_BLOCKED (RFC 9000 §19.14).
+    /// The STREAMS_BLOCKED frame (RFC 9000 §19.14).
     StreamsBlocked(StreamsBlocked),
-    /// NEW_CONNECTION_ID (RFC 9000 §19.15).
+    /// The NEW_CONNECTION_ID frame (RFC 9000 §19.15).
     NewConnectionId(NewConnectionId),
-    /// RETIRE_CONNECTION_ID (RFC 9000 §19.16).
+    /// The RETIRE_CONNECTION_ID frame (RFC 9000 §19.16).
     RetireConnectionId(RetireConnectionId),
-    /// PATH_CHALLENGE (RFC 9000 §19.17).
+    /// The PATH_CHALLENGE frame (RFC 9000 §19.17).
     PathChallenge(PathChallenge),
-    /// PATH_RESPONSE (RFC 9000 §19.18).
+    /// The PATH_RESPONSE frame (RFC 9000 §19.18).
     PathResponse(PathResponse),
-    /// CONNECTION_CLOSE (RFC 9000 §19.19).
+    /// The CONNECTION_CLOSE frame (RFC 9000 §19.19).
     ConnectionClose(ConnectionClose<'a>),
-    /// HANDSHAKE_DONE (RFC 9000 §19.20).
+    /// The HANDSHAKE_DONE frame (RFC 9000 §19.20).
     HandshakeDone,
-    /// DATAGRAM (RFC 9221 §4).
+    /// The DATAGRAM frame (RFC 9221 §4).
     Datagram(Datagram<'a>),
-    /// ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4).
+    /// The ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency §4).
     AckFrequency(AckFrequency),
-    /// IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5).
+    /// The IMMEDIATE_ACK frame (draft-ietf-quic-ack-frequency §5).
     ImmediateAck,
-    /// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4).
+    /// The RESET_STREAM_AT frame (draft-ietf-quic-reliable-stream-reset §4).
     ResetStreamAt(ResetStreamAt),
 }
 
@@ -110,7 +110,7 @@ const HANDSHAKE_DONE: u8 = 0x1e;
 const IMMEDIATE_ACK: u8 = 0x1f;
 
 impl<'a> Frame<'a> {
-    /// Reads one frame; a run of PADDING frames is returned as one.
+    /// Reads one frame; consecutive PADDING frames are returned as one.
     ///
     /// # Errors
     /// Each error is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown
@@ -171,8 +171,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM get a
-    /// Length field.
+    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM frames
+    /// get a Length field.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Padding(frame) => frame.encode(writer),

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::strategies::bytes;
 
-/// Checks that the frame is decoded as it was encoded, that decoding fails if any byte is missing,
-/// and that a buffer too small for it is left unchanged.
+/// Checks that the decoded frame equals the encoded one, that decoding fails if any byte is
+/// missing, and that a buffer that is too small for the frame is left unchanged.
 pub(super) fn check_round_trip(frame: Frame<'_>) {
     let length = frame.encoded_len();
     let mut buffer = vec![0xff; length + 1];
@@ -75,7 +75,7 @@ fn unknown_types() {
     }
     let unknown = DecodeError::UnknownFrame { frame_type: 0x3fff };
     assert_eq!(decode(&[0x7f, 0xff]), Err(unknown));
-    // A type whose last byte equals that of a known one.
+    // The last byte of this type equals the last byte of a known type.
     let unknown = DecodeError::UnknownFrame { frame_type: 0x101 };
     assert_eq!(decode(&[0x41, 0x01]), Err(unknown));
 }

@@ -1,8 +1,8 @@
 //! Packet headers: the invariants of all QUIC versions (RFC 8999), and the headers of version 1
 //! (RFC 9000 §17) and version 2 (RFC 9369).
 //!
-//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes the packet's
-//! length in bytes, and, once header protection is removed, interprets the first byte with the
+//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, consumes the returned
+//! number of bytes and, once header protection is removed, interprets the first byte with the
 //! functions of this module. A sender calls [`LongHeader::encode`] or [`ShortHeader::encode`],
 //! appends frames, and for a long header fills in the length with [`set_length`].
 
@@ -62,7 +62,7 @@ pub const fn packet_number_len(first_byte: u8) -> usize {
 }
 
 /// Returns whether the reserved bits of a header without header protection are zero. If they are
-/// not after packet protection has been removed as well, that is a PROTOCOL_VIOLATION (RFC 9000
+/// not zero once packet protection has been removed as well, that is a PROTOCOL_VIOLATION (RFC 9000
 /// §17.2, §17.3.1).
 pub const fn reserved_bits_are_zero(first_byte: u8) -> bool {
     let reserved = if is_long(first_byte) { 0x0c } else { 0x18 };
@@ -78,7 +78,7 @@ pub const fn protected_bits(first_byte: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// The unprotected first bytes of RFC 9001 §A.2, §A.3 and §A.5.
+    /// Tests the unprotected first bytes in RFC 9001 §A.2, §A.3 and §A.5.
     #[test]
     fn first_bytes_of_sample_packets() {
         assert!(is_long(0xc3) && has_fixed_bit(0xc3) && reserved_bits_are_zero(0xc3));

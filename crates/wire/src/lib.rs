@@ -1,4 +1,5 @@
-//! QUIC on the wire: encodes and decodes packets, frames, transport parameters and connection IDs.
+//! The QUIC wire format: encodes and decodes packets, frames, transport parameters and connection
+//! IDs.
 //!
 //! The crate has no state and no clock. Decoding any byte string returns a value or a precise
 //! [`DecodeError`]; it never panics, never allocates memory based on a length that the peer sent,

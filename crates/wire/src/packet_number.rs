@@ -3,7 +3,7 @@ use core::num::NonZeroU64;
 
 /// A packet number: 0 to 2^62 - 1, never reused within its space (RFC 9000 §12.3).
 ///
-/// It is stored plus one, so that an `Option<PacketNumber>` has the same size.
+/// The value is stored plus one, so that an `Option<PacketNumber>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketNumber(NonZeroU64);
 
@@ -29,7 +29,7 @@ impl PacketNumber {
         self.0.get().wrapping_sub(1)
     }
 
-    /// Returns the next packet number; `None` after the last.
+    /// Returns the next packet number; `None` after the largest one.
     pub const fn next(self) -> Option<Self> {
         match self.get().checked_add(1) {
             Some(value) => Self::new(value),
@@ -40,17 +40,18 @@ impl PacketNumber {
     /// Returns the length in bytes, 1 to 4, of the shortest encoding that the peer can expand (RFC 9000 §17.1, §A.2).
     ///
     /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by`
-    /// is the number of packets that are sent later and may arrive before this one: the peer
-    /// expands a number to the one that is nearest to the largest it has received.
+    /// is the number of packets that are sent later and may arrive before this one. It matters
+    /// because the peer expands a truncated number to the candidate nearest to the largest number
+    /// that it has received.
     ///
     /// The encoding represents more than twice the larger of the two distances. For a distance of
-    /// 2^31 or more there is no such encoding; 4 bytes are used then.
+    /// 2^31 or more, there is no such encoding, and 4 bytes are used.
     pub const fn encoded_len(self, largest_acked: Option<Self>, overtaken_by: u64) -> usize {
         let unacknowledged = match largest_acked {
             Some(largest_acked) => self.get().saturating_sub(largest_acked.get()),
             None => self.get().saturating_add(1),
         };
-        // The peer counts from the number after the largest.
+        // The peer counts from the number after the largest one that it has received.
         let behind = overtaken_by.saturating_add(1);
         match if behind > unacknowledged { behind } else { unacknowledged } {
             0..0x80 => 1,
@@ -69,11 +70,12 @@ impl PacketNumber {
         }
     }
 
-    /// Expands a number of `length` bytes (1 to 4) from a header, where `largest` is the largest
-    /// packet number received in its space so far (RFC 9000 §A.3).
+    /// Expands a truncated packet number of `length` bytes (1 to 4) from a header. `largest` is the
+    /// largest packet number received so far in the packet number space (RFC 9000 §A.3).
     pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
         let expected = match largest {
-            // There is no packet number after the last, so expect the last one itself.
+            // There is no packet number after the largest possible one, so expect that number
+            // itself.
             Some(largest) => largest.next().unwrap_or(largest).get(),
             None => 0,
         };
@@ -83,7 +85,7 @@ impl PacketNumber {
         let mask = window.saturating_sub(1);
         let candidate = (expected & !mask) | (truncated & mask);
         let value = if candidate.saturating_add(half_window) <= expected {
-            // The next window, unless that is beyond the last packet number.
+            // Use the next window, unless that is beyond the largest packet number.
             candidate.checked_add(window).filter(|value| *value <= Self::MAX.get())
         } else if candidate > expected.saturating_add(half_window) {
             candidate.checked_sub(window)
@@ -93,7 +95,7 @@ impl PacketNumber {
         Self::stored(value.unwrap_or(candidate))
     }
 
-    /// Like [`Self::decode`], for the bytes in the header.
+    /// Like [`Self::decode`], but takes the bytes in the header.
     pub fn decode_truncated(bytes: &[u8], largest: Option<Self>) -> Self {
         let truncated = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
         Self::decode(truncated, bytes.len(), largest)

@@ -7,12 +7,12 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-/// RFC 9000 §A.2.
 #[test]
 fn a_number_is_shown_with_its_type() {
     assert_eq!(format!("{:?}", PacketNumber::new(7).unwrap()), "PacketNumber(7)");
 }
 
+/// Tests the examples in RFC 9000 §A.2.
 #[test]
 fn encoding_examples_of_the_rfc() {
     let largest_acked = Some(number(0xab_e8b3));
@@ -26,7 +26,7 @@ fn encoding_examples_of_the_rfc() {
     assert_eq!(space, [0xac, 0xe8, 0xfe]);
 }
 
-/// RFC 9000 §A.3.
+/// Tests the example in RFC 9000 §A.3.
 #[test]
 fn decoding_example_of_the_rfc() {
     let largest = Some(number(0xa82f_30ea));
@@ -34,8 +34,8 @@ fn decoding_example_of_the_rfc() {
     assert_eq!(PacketNumber::decode_truncated(&[0x9b, 0x32], largest), number(0xa82f_9b32));
 }
 
-/// RFC 9000 §A.3: the result is above the expected number minus half a window, and at most the expected
-/// number plus half a window.
+/// The result is above the expected number minus half a window, and at most the expected number
+/// plus half a window (RFC 9000 §A.3).
 #[test]
 fn the_ends_of_the_window() {
     let decode = |truncated, largest| PacketNumber::decode(truncated, 1, Some(number(largest)));
@@ -45,7 +45,7 @@ fn the_ends_of_the_window() {
     assert_eq!(decode(0x01, 0x17f), number(0x101));
 }
 
-/// RFC 9001 §A.2, §A.3 and §A.5.
+/// Tests the example in RFC 9001 §A.2, §A.3 and §A.5.
 #[test]
 fn packet_numbers_of_sample_packets() {
     assert_eq!(PacketNumber::decode_truncated(&[0, 0, 0, 2], None), number(2));
@@ -72,7 +72,7 @@ fn each_length_represents_more_than_twice_the_distance() {
         assert_eq!(lengths(number(base + 8_388_608), acked), (4, acked));
         assert_eq!(lengths(number(base + (1 << 33)), acked), (4, acked));
     }
-    // Nothing acknowledged yet: packet 0 counts too.
+    // No packet has been acknowledged yet, so packet 0 counts too.
     assert_eq!(number(0).encoded_len(None, 0), 1);
     assert_eq!(number(126).encoded_len(None, 0), 1);
     assert_eq!(number(127).encoded_len(None, 0), 2);
@@ -122,8 +122,8 @@ proptest! {
         overtaken_by in 0_u64..(1 << 31) - 1,
         overtaken in any::<bool>(),
     ) {
-        // The peer has acknowledged one number, and may have received more below the new one, or
-        // some above it.
+        // The peer has acknowledged one packet number, and may have received more numbers below the
+        // new one, or some above it.
         let base = largest_acked.map_or(0, |largest| largest.get() + 1);
         let ahead = ahead >> shift;
         prop_assume!(base + ahead <= PacketNumber::MAX.get());

@@ -1,6 +1,7 @@
-//! The preface that a load balancer prepends to each datagram that it forwards to a server, and the
-//! server to each response: the client's address, and the address that the client sent to. So a
-//! server sees the true addresses, and the balancer can forward responses without a table.
+//! The preface, which contains the client's address and the address that the client sent to. A load
+//! balancer prepends it to each datagram that it forwards to a server, and the server prepends it
+//! to each response. So the server sees the true addresses, and the balancer can forward responses
+//! without a table.
 //!
 //! ```text
 //! Preface {
@@ -11,10 +12,10 @@
 //! }
 //! ```
 //!
-//! A packet of QUIC version 1 or 2 does not begin with either form, unless its sender has cleared
-//! the QUIC bit (RFC 9287). So a balancer that sends its own packets without preface, such as
-//! health checks, must not clear it, and a server does not permit that to clients whose first
-//! packet arrives without preface.
+//! A packet of QUIC version 1 or 2 does not begin with either form of the preface, unless its
+//! sender has cleared the QUIC bit (RFC 9287). So a balancer that sends its own packets without a
+//! preface, such as health checks, must not clear that bit, and a server does not permit clients
+//! whose first packet arrives without a preface to clear it.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -24,9 +25,9 @@ const IS_V6: u8 = 0x02;
 /// The addresses in a preface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preface {
-    /// The client's address.
+    /// The client's address and port.
     pub client: SocketAddr,
-    /// The address that the client sends to. Its family is the same as the client's.
+    /// The address that the client sends to, which has the same family as the client's address.
     pub local: IpAddr,
 }
 
@@ -83,9 +84,9 @@ impl Preface {
     }
 }
 
-/// Returns whether [`Preface::split`] would find a preface in a datagram. A balancer that does not
-/// prepend prefaces must not forward such a datagram from a client: a server that expects prefaces
-/// would accept the address in it.
+/// Returns whether [`Preface::split`] would detect a preface in a datagram. A balancer that does
+/// not prepend prefaces must not forward such a datagram from a client: a server that expects
+/// prefaces would accept the address in it.
 pub fn may_be_preface(datagram: &[u8]) -> bool {
     rest(datagram).is_some()
 }
@@ -99,8 +100,8 @@ fn rest(datagram: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns whether a datagram begins with two apparent prefaces: it has passed two balancers that
-/// prepend one.
+/// Returns whether a datagram begins with two apparent prefaces, as it does if it has passed two
+/// balancers that prepend one.
 pub fn may_be_two_prefaces(datagram: &[u8]) -> bool {
     rest(datagram).is_some_and(may_be_preface)
 }

@@ -1,4 +1,4 @@
-//! QUIC-LB connection IDs, from which a load balancer reads the server
+//! QUIC-LB connection IDs, from which a load balancer reads the server ID
 //! (draft-ietf-quic-load-balancers).
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! Further (..)       what the server adds for itself
 //! ```
 //!
-//! With a key, the server ID and nonce are encrypted: in one pass of AES if they have 16 octets
-//! together, otherwise in four. The further octets are not encrypted.
+//! With a key, the server ID and nonce are encrypted, in one pass of AES if they have 16 octets
+//! together, and otherwise in four passes. Additional octets are not encrypted.
 
 mod cipher;
 
@@ -20,7 +20,7 @@ use cipher::Cipher;
 
 /// The minimum length of a nonce in octets.
 pub const MIN_NONCE_LEN: usize = 4;
-/// The maximum length of server ID and nonce together, in octets.
+/// The maximum total length of the server ID and the nonce in octets.
 pub const MAX_BLOCK_LEN: usize = 19;
 /// The maximum length of a server ID in octets.
 pub const MAX_SERVER_ID_LEN: usize = MAX_BLOCK_LEN.saturating_sub(MIN_NONCE_LEN);
@@ -33,8 +33,8 @@ impl ConfigId {
     /// The maximum number of concurrent configurations.
     pub const COUNT: usize = 7;
 
-    /// Returns configuration `number`; `None` if it is not a valid number. 7 marks an ID that
-    /// cannot be routed (§3.2).
+    /// Returns the configuration ID with this number; `None` if the number is invalid. 7 marks a
+    /// connection ID that cannot be routed (§3.2).
     pub const fn new(number: u8) -> Option<Self> {
         if number < Self::COUNT as u8 { Some(Self(number)) } else { None }
     }
@@ -50,7 +50,7 @@ impl ConfigId {
     }
 }
 
-/// A server ID of 1 to 15 octets: the server that issued a connection ID.
+/// A server ID of 1 to 15 octets, which identifies the server that issued a connection ID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId {
     length: u8,
@@ -58,7 +58,7 @@ pub struct ServerId {
 }
 
 impl ServerId {
-    /// Creates a server ID from `bytes`; `None` if there are none, or more than 15.
+    /// Creates a server ID from `bytes`; `None` if there are no bytes, or more than 15.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut id = Self { length: u8::try_from(bytes.len()).ok()?, bytes: Default::default() };
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -83,7 +83,7 @@ impl fmt::Debug for ServerId {
     }
 }
 
-/// The reason that a configuration is invalid.
+/// The reason why a configuration is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -91,9 +91,9 @@ pub enum ConfigError {
     ServerIdLength(usize),
     /// The nonce would be shorter than 4 octets.
     NonceLength(usize),
-    /// Server ID and nonce together would be longer than 19 octets.
+    /// The server ID and the nonce together would be longer than 19 octets.
     BlockLength(usize),
-    /// The whole ID would be longer than the 20 octets that QUIC version 1 permits.
+    /// The whole connection ID would be longer than the 20 octets that QUIC version 1 permits.
     IdLength(usize),
 }
 
@@ -123,21 +123,21 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// The field lengths and the key of one configuration.
+/// Encodes and decodes connection IDs with the field lengths and the key of one configuration.
 #[derive(Clone, Debug)]
 pub struct IdCodec {
     config: ConfigId,
     server_id_len: usize,
     nonce_len: usize,
-    /// The number of further octets that the server appends.
+    /// The number of additional octets that the server appends.
     extra_len: usize,
     states_length: bool,
     cipher: Option<Cipher>,
 }
 
 impl IdCodec {
-    /// Creates a codec for `config` with server ID and nonce of these lengths in octets. Without a
-    /// key, anyone can read the server ID.
+    /// Creates a codec for `config`, with these lengths of the server ID and the nonce in octets.
+    /// Without a key, anyone can read the server ID.
     ///
     /// # Errors
     /// If the draft does not permit the lengths (§5.3).
@@ -206,7 +206,7 @@ impl IdCodec {
         self.states_length
     }
 
-    /// Returns whether server ID and nonce are encrypted.
+    /// Returns whether the server ID and the nonce are encrypted.
     pub const fn is_encrypted(&self) -> bool {
         self.cipher.is_some()
     }
@@ -220,8 +220,8 @@ impl IdCodec {
         self.server_id_len.saturating_add(self.nonce_len)
     }
 
-    /// Encodes an ID of `server`. `random` provides the low five bits of the first octet unless
-    /// that states the length. Returns `None` if a length does not match the configuration.
+    /// Encodes a connection ID of `server`. `random` provides the low five bits of the first octet
+    /// unless that states the length. Returns `None` if a length does not match the configuration.
     pub fn encode(
         &self,
         server: &ServerId,
@@ -250,8 +250,9 @@ impl IdCodec {
         ConnectionId::new(id).ok()
     }
 
-    /// Returns the server of an ID, which may be followed by other octets: a short header does not
-    /// state the length. `None` if the ID is too short or has another configuration.
+    /// Returns the server ID in a connection ID, which may be followed by other octets, since a
+    /// short header does not state the length. `None` if the ID is too short or has another
+    /// configuration.
     pub fn decode(&self, id: &[u8]) -> Option<ServerId> {
         let (first, rest) = id.split_first()?;
         if ConfigId::of(*first) != Some(self.config) {

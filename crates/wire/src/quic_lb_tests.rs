@@ -8,7 +8,7 @@ fn codec(config: u8, server_id_len: usize, nonce_len: usize, key: &str) -> IdCod
     IdCodec::new(ConfigId::new(config).unwrap(), server_id_len, nonce_len, key).unwrap()
 }
 
-/// Checks one of the draft's test vectors (appendix B): the first octet states the length.
+/// Checks one of the draft's test vectors (appendix B), in which the first octet states the length.
 fn vector(config: u8, key: &str, server: &str, nonce: &str, id: &str) {
     let (server, nonce, id) = (hex(server), hex(nonce), hex(id));
     let codec = codec(config, server.len(), nonce.len(), key).stating_length(true);

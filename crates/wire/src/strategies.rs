@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::{ConnectionId, Direction, PacketNumber, ResetToken, StreamId, VarInt};
 
-/// Integers of every encoded length, each with about the same probability.
+/// Generates integers of every encoded length, each with about the same probability.
 pub(crate) fn varint() -> impl Strategy<Value = VarInt> {
     (any::<u64>(), 2_u32..64).prop_map(|(value, shift)| VarInt::new(value >> shift).unwrap())
 }
@@ -22,7 +22,7 @@ pub(crate) fn direction() -> impl Strategy<Value = Direction> {
     prop_oneof![Just(Direction::Bidirectional), Just(Direction::Unidirectional)]
 }
 
-/// A connection ID of 0 to 20 bytes.
+/// Generates a connection ID of 0 to 20 bytes.
 pub(crate) fn connection_id() -> impl Strategy<Value = ConnectionId> {
     vec(any::<u8>(), 0..=ConnectionId::MAX_LEN).prop_map(|id| ConnectionId::new(&id).unwrap())
 }

@@ -5,9 +5,9 @@ use crate::VarInt;
 /// The endpoint that opened a stream (RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Initiator {
-    /// The client.
+    /// The client opened the stream.
     Client,
-    /// The server.
+    /// The server opened the stream.
     Server,
 }
 

@@ -12,7 +12,7 @@ pub use version_information::VersionInformation;
 /// draft-ietf-quic-ack-frequency §3 and draft-ietf-quic-reliable-stream-reset §3), named as in
 /// these documents.
 ///
-/// The default value of a field applies when the parameter is absent.
+/// A field has its default value if the parameter is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportParameters {
     /// The destination connection ID of the client's first Initial packet. Only from a server.
@@ -22,7 +22,8 @@ pub struct TransportParameters {
     /// The stateless reset token for the server's connection ID in the handshake. Only from a
     /// server.
     pub stateless_reset_token: Option<ResetToken>,
-    /// The largest UDP payload in bytes that its sender is willing to receive; at least 1200.
+    /// The largest UDP payload in bytes that the parameter's sender is willing to receive; at least
+    /// 1200.
     pub max_udp_payload_size: VarInt,
     /// The number of bytes that the parameter's receiver may send on the connection.
     pub initial_max_data: VarInt,
@@ -55,18 +56,19 @@ pub struct TransportParameters {
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source connection ID of the Retry packet, if there was one. Only from a server.
     pub retry_source_connection_id: Option<ConnectionId>,
-    /// The largest DATAGRAM frame in bytes, including type and length, that its sender is willing
-    /// to receive; 0 for none (RFC 9221 §3).
+    /// The largest DATAGRAM frame in bytes, including type and length, that the parameter's sender
+    /// is willing to receive; 0 for none (RFC 9221 §3).
     pub max_datagram_frame_size: VarInt,
     /// The sender's chosen and available versions (RFC 9368 §3).
     pub version_information: Option<VersionInformation>,
-    /// Whether its sender accepts packets whose fixed bit is cleared (RFC 9287 §3).
+    /// Whether the parameter's sender accepts packets with a cleared fixed bit (RFC 9287 §3).
     pub grease_quic_bit: bool,
-    /// The minimum ACK delay that can be requested from its sender, in microseconds; at most its
-    /// `max_ack_delay`. `None` if it does not support ACK_FREQUENCY and IMMEDIATE_ACK frames
-    /// (draft-ietf-quic-ack-frequency §3).
+    /// The minimum ACK delay in microseconds that can be requested from the parameter's sender; at
+    /// most its `max_ack_delay`. `None` if the sender does not support ACK_FREQUENCY and
+    /// IMMEDIATE_ACK frames (draft-ietf-quic-ack-frequency §3).
     pub min_ack_delay: Option<VarInt>,
-    /// Whether its sender accepts RESET_STREAM_AT frames (draft-ietf-quic-reliable-stream-reset §3).
+    /// Whether the parameter's sender accepts RESET_STREAM_AT frames
+    /// (draft-ietf-quic-reliable-stream-reset §3).
     pub reset_stream_at: bool,
 }
 
@@ -92,12 +94,12 @@ impl TransportParameters {
     const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     const GREASE_QUIC_BIT: u64 = 0x2ab2;
     const MIN_ACK_DELAY: u64 = 0xff04_de1b;
-    /// The deployed identifier of `reset_stream_at`. The latest draft uses another, which it says
-    /// will change.
+    /// The deployed identifier of `reset_stream_at`. The latest draft uses another identifier,
+    /// which according to the draft will change.
     const RESET_STREAM_AT: u64 = 0x17_f758_6d2c_b571;
     const RESET_STREAM_AT_IN_LATEST_DRAFT: u64 = 0x1d;
 
-    /// Decodes the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
+    /// Decodes the transport parameters that `from` sent. Unknown parameters are ignored (§7.4.2).
     ///
     /// # Errors
     /// Each error is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that the RFC
@@ -107,8 +109,8 @@ impl TransportParameters {
         decode::decode(bytes, from)
     }
 
-    /// Appends the encoded parameters to `output`, omitting those with default values. `grease` is
-    /// an additional parameter with a reserved identifier (§18.1).
+    /// Appends the encoded parameters to `output`, omitting parameters with default values.
+    /// `grease` is an additional parameter with a reserved identifier (§18.1).
     pub fn encode(&self, output: &mut Vec<u8>, grease: Option<(VarInt, &[u8])>) {
         encode::encode(self, output, grease);
     }

@@ -164,7 +164,7 @@ fn preferred_address_needs_connection_ids() {
     assert_eq!(from_server(&empty), invalid("preferred_address Connection ID", EMPTY));
     let long = format!("0d3e {address} 15 {} {token}", "bb".repeat(21));
     assert_eq!(from_server(&long), invalid("preferred_address Connection ID", LONG_ID));
-    // In either order with the server's own empty connection ID.
+    // The parameter may precede or follow the one with the server's own zero-length connection ID.
     let bytes = format!("0d2a {address} 01 bb {token} 0f00");
     assert_eq!(from_server(&bytes), invalid("preferred_address", WITHOUT_IDS));
     let bytes = format!("0f00 0d2a {address} 01 bb {token}");
@@ -260,7 +260,7 @@ fn min_ack_delay_is_no_longer_than_max_ack_delay() {
     // 25,000 and 25,001 microseconds with the default max_ack_delay of 25 ms.
     assert!(from_server("c0000000ff04de1b 04 800061a8").is_ok());
     assert_eq!(from_server("c0000000ff04de1b 04 800061a9"), above);
-    // It may precede the max_ack_delay that it is compared with.
+    // The parameter may precede the max_ack_delay with which it is compared.
     assert!(from_server("c0000000ff04de1b 04 800061a9 0b01 1a").is_ok());
     assert_eq!(from_server("c0000000ff04de1b 04 800061a8 0b01 18"), above);
 }
@@ -346,7 +346,8 @@ proptest! {
         let decoded = TransportParameters::decode(&bytes, Initiator::Server);
         prop_assert_eq!(decoded, Ok(parameters));
         for end in 0..bytes.len() {
-            // If truncated between two parameters, it is a shorter list; elsewhere it is an error.
+            // If the input is truncated between two parameters, the result is a shorter list;
+            // anywhere else, truncation is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
             // reset_stream_at is written with two identifiers, 2 bytes for the second, and read with either.
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end + 2));

@@ -5,7 +5,7 @@ use crate::{DecodeError, EncodeError, Reader, Writer};
 
 /// A variable-length integer below 2^62 (RFC 9000 §16).
 ///
-/// It is stored plus one, so that an `Option<VarInt>` has the same size.
+/// The value is stored plus one, so that an `Option<VarInt>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarInt(NonZeroU64);
 
@@ -29,7 +29,7 @@ impl VarInt {
         if value <= Self::MAX.get() { Self::stored(value) } else { Self::MAX }
     }
 
-    /// Returns the integer `value`, which always fits.
+    /// Returns `value` as a varint; it always fits.
     pub const fn from_u32(value: u32) -> Self {
         Self::stored(value as u64)
     }

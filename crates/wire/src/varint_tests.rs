@@ -10,7 +10,7 @@ fn decode(encoded: &[u8]) -> Result<VarInt, DecodeError> {
     Ok(value)
 }
 
-/// RFC 9000 §A.1.
+/// Tests the example in RFC 9000 §A.1.
 #[test]
 fn examples_of_the_rfc() {
     assert_eq!(decode(&hex("c2197c5eff14e88c")), Ok(VarInt::stored(151_288_809_941_952_652)));

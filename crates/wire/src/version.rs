@@ -14,7 +14,7 @@ impl Version {
     /// The versions whose packets this crate reads and writes.
     pub const KNOWN: [Self; 2] = [Self::V1, Self::V2];
 
-    /// Returns a version of the form 0x?a?a?a?a; its other bits are those of `bits`.
+    /// Returns a version of the form 0x?a?a?a?a, with its other bits taken from `bits`.
     pub const fn reserved(bits: u32) -> Self {
         Self(bits & 0xf0f0_f0f0 | 0x0a0a_0a0a)
     }
@@ -24,8 +24,8 @@ impl Version {
         self.0 == Self::V1.0 || self.0 == Self::V2.0
     }
 
-    /// Returns whether the version has the form 0x?a?a?a?a: never a real version, but reserved to
-    /// exercise version negotiation (RFC 9000 §6.3).
+    /// Returns whether the version has the form 0x?a?a?a?a: such versions are never real, but
+    /// reserved to exercise version negotiation (RFC 9000 §6.3).
     pub const fn is_reserved(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }

@@ -1,5 +1,5 @@
-//! Actions for after the lock is released: waking a task, or dropping its waker, may run arbitrary
-//! code.
+//! Actions that are deferred until the lock is released, because waking a task or dropping its
+//! waker may run arbitrary code.
 
 use core::net::SocketAddr;
 use core::task::{Context, Waker};
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::{AppState, Shared};
 use crate::error::MigrateError;
 
-/// The outcome of a migration: the new local address if it has succeeded.
+/// The outcome of a migration: the new local address, or an error.
 pub(crate) type Migrated = Result<SocketAddr, MigrateError>;
 /// Sends the outcome to the task that requested the migration.
 pub(crate) type MigrationReply = oneshot::Sender<Migrated>;
@@ -61,11 +61,11 @@ pub(crate) struct Effects<F: AppState> {
     wakes_shard: bool,
     /// Whether `others` contains anything.
     has_others: bool,
-    /// Kept to reuse its memory. Most calls of tasks do not need it.
+    /// Less frequent effects: most calls do not need them. Kept to reuse the memory.
     others: Option<Box<Others<F>>>,
 }
 
-/// Effects on tasks.
+/// Effects other than waking the shard.
 struct Others<F: AppState> {
     woken: Vec<Waker>,
     dropped: Vec<Waker>,
@@ -105,7 +105,7 @@ impl<F: AppState> Effects<F> {
         self.wakes_shard = true;
     }
 
-    /// Does not wake the shard, which will process the changes anyway.
+    /// Cancels waking the shard, which will process the changes anyway.
     pub(super) fn spare_shard(&mut self) {
         self.wakes_shard = false;
     }
@@ -153,7 +153,7 @@ impl<F: AppState> Others<F> {
     }
 }
 
-/// The waker of the single task that waits for something.
+/// Slot for the waker of at most one waiting task.
 #[derive(Default)]
 pub(crate) struct WakerSlot(Option<Waker>);
 
@@ -174,7 +174,7 @@ impl WakerSlot {
         }
     }
 
-    /// Wakes the task, if one waits.
+    /// Wakes the waiting task, if there is one.
     pub(crate) fn wake<F: AppState>(&mut self, effects: &mut Effects<F>) {
         if let Some(waker) = self.0.take() {
             effects.others().woken.push(waker);
@@ -188,7 +188,7 @@ impl WakerSlot {
         }
     }
 
-    /// Returns whether a task waits.
+    /// Returns whether a task is waiting.
     pub(crate) fn is_waited_on(&self) -> bool {
         self.0.is_some()
     }

@@ -4,27 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Maximum number of bytes of a stream to buffer between task and transport, in each direction. The
-/// last piece may exceed this.
+/// last buffered piece may exceed the limit.
 pub(crate) const STREAM_BUFFER: usize = 1 << 20;
 
 /// Maximum number of bytes to buffer between task and transport for all streams that share a
-/// [`Total`]. A stream with an empty buffer always has room for one piece, whatever the others
-/// hold, so that no stream waits for another.
+/// [`Total`]. A stream with an empty buffer always has room for one piece, however much other
+/// streams have buffered, so that no stream waits for another.
 pub(crate) const CONNECTION_BUFFER: usize = 2 << 20;
 
-/// Cost of each piece in addition to its length, in bytes, so that tiny pieces are bounded too.
+/// Number of bytes charged for each buffered piece in addition to its length, so that the number of
+/// tiny pieces is bounded too.
 pub(super) const PIECE_OVERHEAD: usize = 64;
 
-/// The bytes that several streams hold together. Changed only under the lock.
+/// Total number of bytes that several streams buffer. Changed only under the lock.
 #[derive(Clone, Default)]
 pub(crate) struct Total(Arc<Sums>);
 
 #[derive(Default)]
 struct Sums {
     bytes: AtomicUsize,
-    /// Number of bytes that tasks have been granted and the transport has not taken.
+    /// Number of bytes that tasks were granted permission to send and the transport has not taken.
     granted: AtomicUsize,
-    /// Number of further bytes that tasks may be granted under the peer's connection-level limit.
+    /// Number of additional bytes that tasks may be granted under the peer's connection-level flow
+    /// control limit.
     credit: AtomicUsize,
     /// Set when a stream has ended without using its whole grant.
     is_returned: AtomicBool,
@@ -35,7 +37,7 @@ fn change(sum: &AtomicUsize, change: impl FnOnce(usize) -> usize) {
 }
 
 impl Total {
-    /// Returns the number of bytes that all streams hold. May be called without the lock.
+    /// Returns the total number of bytes that all streams buffer. May be called without the lock.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes.load(Ordering::Relaxed)
     }
@@ -64,31 +66,34 @@ impl Total {
     }
 }
 
-/// The bytes that one stream holds in one direction. Dropping it subtracts them from the total.
+/// The number of bytes that one stream buffers in one direction. Dropping it subtracts them from
+/// the total.
 pub(super) struct Held {
     own: usize,
     total: Option<Total>,
-    /// Set if the total counts these bytes but does not limit them.
+    /// Set if the stream's bytes count toward the total but are not limited by it.
     only_counts: bool,
-    /// Number of bytes that the task has been granted and the transport has not taken.
+    /// Number of bytes that the task was granted permission to send and the transport has not
+    /// taken.
     granted: usize,
 }
 
 impl Held {
-    /// Counts toward `total`; without one, only the stream's own limit applies.
+    /// Creates a count that contributes to `total`; without a total, only the stream's own limit
+    /// applies.
     pub(super) fn new(total: Option<&Total>) -> Self {
         Self { own: 0, total: total.cloned(), only_counts: false, granted: 0 }
     }
 
-    /// Counts toward `total`, but only the stream's own limit applies.
+    /// Creates a count that contributes to `total`, but is limited only by the stream's own limit.
     pub(super) fn counted(total: &Total) -> Self {
         let mut held = Self::new(Some(total));
         held.only_counts = true;
         held
     }
 
-    /// Grants the task at most `bytes`, as far as the connection-level credit permits. Returns the
-    /// number of bytes granted.
+    /// Grants the task permission to send at most `bytes`, limited by the connection-level credit.
+    /// Returns the number of bytes granted.
     pub(super) fn grant(&mut self, bytes: usize) -> usize {
         let Some(Total(sums)) = &self.total else { return bytes };
         let bytes = bytes.min(sums.credit.load(Ordering::Relaxed));
@@ -98,12 +103,13 @@ impl Held {
         bytes
     }
 
-    /// Returns the number of bytes that the task has been granted and the transport has not taken.
+    /// Returns the number of bytes that the task was granted permission to send and the transport
+    /// has not taken.
     pub(super) const fn granted(&self) -> usize {
         self.granted
     }
 
-    /// Uses up the grant for `bytes` that the transport has taken.
+    /// Deducts the `bytes` that the transport has taken from the grant.
     pub(super) fn use_grant(&mut self, bytes: usize) {
         let bytes = bytes.min(self.granted);
         self.granted -= bytes;
@@ -112,15 +118,15 @@ impl Held {
         }
     }
 
-    /// Sets the peer's connection-level credit to `credit` bytes more than the transport has.
-    /// Returns the part of it that no task has been granted.
+    /// Sets the peer's connection-level flow control credit to `credit` bytes beyond the data that
+    /// the transport has. Returns the part of this credit that was not granted to a task yet.
     pub(super) fn set_connection_credit(&self, credit: usize) -> usize {
         let Some(total) = &self.total else { return credit };
         total.set_credit(credit);
         total.credit()
     }
 
-    /// Returns the number of bytes held, including the overhead of pieces.
+    /// Returns the number of buffered bytes, including the overhead per piece.
     pub(super) const fn bytes(&self) -> usize {
         self.own
     }
@@ -140,7 +146,7 @@ impl Held {
         }
     }
 
-    /// Releases all held bytes and the grant.
+    /// Releases all buffered bytes and the grant.
     pub(super) fn clear(&mut self) {
         self.remove(self.own);
         if self.granted > 0 {
@@ -151,13 +157,14 @@ impl Held {
         }
     }
 
-    /// Returns the number of further bytes it may hold; there is always room if it holds nothing.
+    /// Returns the number of additional bytes that the stream may buffer; an empty buffer always
+    /// has room.
     pub(super) fn room(&self) -> usize {
         self.room_of(STREAM_BUFFER, CONNECTION_BUFFER)
     }
 
-    /// Like [`room`](Self::room), with limits for the stream (`own`) and for all streams that share
-    /// its total (`all`), which are capped at the usual ones.
+    /// Like [`room`](Self::room), but with lower limits for the stream (`own`) and for all streams
+    /// that share its total (`all`). The usual limits still apply.
     pub(super) fn room_of(&self, own: usize, all: usize) -> usize {
         if self.own == 0 {
             return STREAM_BUFFER;

@@ -13,10 +13,11 @@ use super::{AppState, Effects, Shared, Signal, State};
 use crate::error::MigrateError;
 use crate::path::PathEvent;
 
-/// Maximum number of path events kept for tasks; beyond that, the oldest is dropped.
+/// Maximum number of path events to queue for tasks; when it is exceeded, the oldest event is
+/// dropped.
 const MAX_PATH_EVENTS: usize = 16;
 
-/// The state of a connection's paths for its tasks.
+/// The path state of a connection, as its tasks see it.
 #[derive(Default)]
 pub(crate) struct PathState {
     moving: Option<Moving>,
@@ -40,7 +41,7 @@ where
     /// Migrates the connection to a local address, and waits until the migration is complete.
     pub(crate) async fn migrate(self: Arc<Self>, local: SocketAddr) -> Migrated {
         let (reply, migrated) = oneshot::channel();
-        // A connection has a waker before it is established.
+        // A connection gets its waker before it is established.
         let waker = self.waker.get().filter(|_| self.lock().error.is_none()).cloned();
         let waker = waker.ok_or(MigrateError::ConnectionEnded)?;
         waker.migrate(local, Box::new(move |started| self.on_migration_started(started, reply)));
@@ -113,7 +114,7 @@ impl<F: AppState> State<F> {
 }
 
 impl PathState {
-    /// Takes the migration to `socket`, which has ended.
+    /// Removes and returns the migration to `socket`, which has ended.
     fn take_moving(&mut self, socket: SocketIndex) -> Option<Moving> {
         self.moving.take_if(|moving| moving.socket == socket)
     }
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
     use crate::bridge::tests::Bare;
 
-    /// A peer whose address changes constantly does not fill the memory.
+    /// A peer whose address changes constantly must not exhaust memory.
     #[test]
     fn the_newest_events_are_kept() {
         let shared = Shared::<Bare>::new(None);

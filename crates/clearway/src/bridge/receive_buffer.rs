@@ -9,29 +9,30 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, Total};
 use super::{AppState, Effects, WakerSlot};
 
-/// Number of received pieces of a stream that may wait for its task, however small they are.
+/// Number of received pieces of a stream that may always wait for its task, however small they are.
 const MAX_PIECES: usize = 16;
-/// One more piece may wait per this many waiting bytes. The rest stays in the transport, which
-/// merges pieces as they arrive, so many small pieces cost only a small multiple of their bytes.
+/// Number of waiting bytes per additional piece that may wait. Further pieces stay in the
+/// transport, which merges pieces as they arrive, so that many small pieces cost only a small
+/// multiple of their bytes.
 const BYTES_PER_PIECE: usize = 512;
 
-/// Data that was received and that no task has taken. `E` is the reason if receiving failed before
-/// the end.
+/// Received data that no task has read. `E` is the error type for streams that failed before their
+/// end.
 pub(crate) struct ReceiveBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     end: Option<Result<(), E>>,
-    /// The transport may have more data.
+    /// Set if the transport may have more data.
     pub(crate) has_more: bool,
     /// The error code of a STOP_SENDING frame that the transport has yet to send.
     stop: Option<VarInt>,
-    /// The task has stopped reading.
+    /// Set if the task has stopped reading.
     is_stopped: bool,
     reader: WakerSlot,
 }
 
 impl<E> ReceiveBuffer<E> {
-    /// Creates a buffer that counts toward `total`, if there is one.
+    /// Creates a buffer whose bytes count toward `total`, if there is one.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -44,17 +45,17 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// Returns whether the buffered data is in so many pieces that no more should be taken from the
-    /// transport. For buffers whose bytes are bounded by flow control.
+    /// Returns whether the buffered data consists of so many pieces that no more should be taken
+    /// from the transport. For buffers whose size is bounded by flow control.
     pub(crate) fn is_fragmented(&self) -> bool {
         let pieces = self.pieces.len();
         let bytes = self.held.bytes().saturating_sub(pieces * PIECE_OVERHEAD);
         pieces >= MAX_PIECES + bytes / BYTES_PER_PIECE
     }
 
-    /// Returns whether there is room for another piece, in buffers whose bytes are not bounded by
+    /// Returns whether there is room for another piece. For buffers whose size is not bounded by
     /// flow control. `windows` are the maximum receive windows of a stream and of the connection:
-    /// no more may be buffered here than in the transport.
+    /// this buffer may not hold more than the transport's.
     #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self, windows: [u64; 2]) -> bool {
         let [own, all] = windows.map(|window| usize::try_from(window).unwrap_or(usize::MAX));
@@ -99,12 +100,12 @@ impl<E> ReceiveBuffer<E> {
         self.held.clear();
     }
 
-    /// Returns how receiving has ended, if it has.
+    /// Returns how receiving ended; `None` if it continues.
     pub(crate) fn end(&self) -> Option<&Result<(), E>> {
         self.end.as_ref()
     }
 
-    /// Ends receiving with `end`. Data received before can still be read.
+    /// Ends receiving with `end`. Data received earlier can still be read.
     pub(crate) fn finish<F: AppState>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
         if self.end.is_none() {
             self.end = Some(end);
@@ -125,12 +126,13 @@ impl<E> ReceiveBuffer<E> {
         self.is_stopped
     }
 
-    /// Returns whether a STOP_SENDING has yet to be passed to the transport.
+    /// Returns whether a STOP_SENDING request has yet to be passed to the transport.
     pub(crate) const fn has_pending_stop(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// Returns the code for the STOP_SENDING that the transport has to send, once.
+    /// Returns the error code of the STOP_SENDING frame that the transport has to send; returned
+    /// only once.
     pub(crate) fn take_stop(&mut self) -> Option<VarInt> {
         self.stop.take()
     }
@@ -140,7 +142,7 @@ impl<E> ReceiveBuffer<E> {
         self.reader.register(context, effects);
     }
 
-    /// Returns whether a task waits for more data.
+    /// Returns whether a task is waiting for more data.
     #[cfg(feature = "http3")]
     pub(crate) fn is_awaited(&self) -> bool {
         self.reader.is_waited_on() && self.pieces.is_empty() && self.end.is_none()

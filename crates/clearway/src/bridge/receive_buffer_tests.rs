@@ -67,7 +67,8 @@ fn unread_streams_share_a_limit_and_an_empty_one_may_always_continue() {
     }
     let held: usize = all.iter().map(|buffer| buffer.held.bytes()).sum();
     assert!(held <= CONNECTION_BUFFER + 101 * (piece.len() + PIECE_OVERHEAD), "{held} bytes");
-    // When a task has taken everything, its stream has room again, whatever the others hold.
+    // When a task has read everything, its stream has room again, however much other streams have
+    // buffered.
     all[50].take_all(&mut VecDeque::new());
     assert!(has_room(&all[50]) && !has_room(&all[51]));
     assert!(SendBuffer::<()>::new(Some(&Total::default())).has_room());

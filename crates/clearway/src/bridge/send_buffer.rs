@@ -10,7 +10,7 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
 use super::{AppState, Effects, WakerSlot};
 
-/// The sending state of a stream or a message. `E` is the reason if sending failed.
+/// The sending state of a stream or message. `E` is the error type for failed sending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SendState<E> {
     /// The task can write.
@@ -21,19 +21,19 @@ pub(crate) enum SendState<E> {
     Finished,
     /// The peer has acknowledged all data.
     Delivered,
-    /// The task has reset the stream; this has yet to be passed to the transport.
+    /// The task has reset the stream; the reset has yet to be passed to the transport.
     Resetting(VarInt),
-    /// The task has reset the stream except for its first bytes; the transport has not taken all of
-    /// these.
+    /// The task has reset the stream except for its first bytes, and the transport has not taken
+    /// all of those bytes.
     ResettingAt {
         /// The error code.
         error_code: VarInt,
-        /// Number of bytes of the stream to deliver.
+        /// Number of bytes at the start of the stream that must still be delivered.
         reliable_size: u64,
     },
     /// The transport has reset the stream.
     Reset,
-    /// Nothing more can be sent.
+    /// Sending failed: nothing more can be sent.
     Failed(E),
 }
 
@@ -53,18 +53,21 @@ pub(crate) struct SendBuffer<E> {
     state: SendState<E>,
     /// Number of bytes that the transport has taken.
     taken: u64,
-    /// The transport took less than it was offered; an event will report when it accepts more.
+    /// Set if the transport took less than it was offered; an event will report when it accepts
+    /// more.
     is_blocked: bool,
-    /// Number of further bytes that the task may be granted under the peer's stream-level limit.
+    /// Number of additional bytes that the task may be granted under the peer's stream-level flow
+    /// control limit.
     credit: usize,
-    /// Number of bytes that the task has been granted and has not written.
+    /// Number of bytes that the task was granted permission to send and has not written.
     unused: usize,
     wait: Wait,
     task: WakerSlot,
 }
 
 impl<E> SendBuffer<E> {
-    /// Creates a buffer that counts toward `total`; without one, only its own limit applies.
+    /// Creates a buffer whose bytes count toward `total`; without a total, only its own limit
+    /// applies.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -79,7 +82,7 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// Creates a buffer that counts toward `total`, but only its own limit applies.
+    /// Creates a buffer whose bytes count toward `total`, but are limited only by its own limit.
     pub(crate) fn counted(total: &Total) -> Self {
         let mut buffer = Self::new(None);
         buffer.held = Held::counted(total);
@@ -107,13 +110,13 @@ impl<E> SendBuffer<E> {
         self.pieces.is_empty()
     }
 
-    /// Returns whether there is room.
+    /// Returns whether the buffer has room.
     #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self) -> bool {
         self.held.room() > 0
     }
 
-    /// Waits for room, and returns its size in bytes.
+    /// Waits for room in the buffer, and returns its size in bytes.
     pub(crate) fn poll_room<F: AppState>(
         &mut self,
         context: &Context<'_>,
@@ -127,9 +130,9 @@ impl<E> SendBuffer<E> {
         Poll::Ready(room)
     }
 
-    /// Waits until there is room and the peer permits more data than the task has written. Returns
-    /// the number of bytes, at most `max`. While the task waits, the shard has to report the credit
-    /// with [`set_credit`](Self::set_credit).
+    /// Waits until there is room and the peer's flow control permits more data. Returns the number
+    /// of bytes that the task may write, at most `max`. While the task waits, the shard must report
+    /// the credit with [`set_credit`](Self::set_credit).
     pub(crate) fn poll_credit<F: AppState>(
         &mut self,
         context: &Context<'_>,
@@ -152,13 +155,13 @@ impl<E> SendBuffer<E> {
         Poll::Ready(self.unused.min(max))
     }
 
-    /// Returns whether the task waits for credit.
+    /// Returns whether the task is waiting for flow control credit.
     pub(crate) fn awaits_credit(&self) -> bool {
         self.wait == Wait::Credit && self.task.is_waited_on()
     }
 
-    /// Sets the peer's credit, in bytes beyond those that the transport has. Returns whether this
-    /// wakes the task.
+    /// Sets the peer's flow control credit, in bytes beyond the data that the transport has.
+    /// Returns whether this wakes the task.
     pub(crate) fn set_credit<F: AppState>(
         &mut self,
         credits: SendCredits,
@@ -215,8 +218,8 @@ impl<E> SendBuffer<E> {
         self.state = SendState::Resetting(error_code);
     }
 
-    /// Discards the bytes from `reliable_size` on that the transport has not taken; the transport
-    /// has to take the others and reset the stream.
+    /// Discards the bytes from `reliable_size` on that the transport has not taken. The transport
+    /// must take the remaining bytes and reset the stream.
     pub(crate) fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) {
         let mut room =
             usize::try_from(reliable_size.saturating_sub(self.taken)).unwrap_or(usize::MAX);
@@ -292,7 +295,7 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// Wakes the task, whether it waits for room or for the end.
+    /// Wakes the task, whether it is waiting for room or for the end.
     #[cfg(feature = "http3")]
     pub(crate) fn wake<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.task.wake(effects);

@@ -99,7 +99,7 @@ fn streams_share_a_limit_and_none_is_starved() {
         }
     }
     assert!(held <= CONNECTION_BUFFER + 100 * chunk.len(), "{held} bytes are held");
-    // A stream that has handed over everything can continue, whatever the others hold.
+    // A stream that has handed over all of its data can continue, whatever the others hold.
     hand_over(&mut streams[7], usize::MAX);
     assert_eq!((room(&mut streams[7]), room(&mut streams[8])), (Some(STREAM_BUFFER), None));
     drop(streams);

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use rustls::pki_types::pem;
 
-/// A certificate and its key cannot be used.
+/// The reason why a certificate and its key cannot be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum IdentityError {

@@ -58,11 +58,12 @@ impl Identity {
     }
 
     /// Creates an identity from a certificate chain, which starts with the end-entity certificate,
-    /// and its private key, in PEM. Both may be the same text: sections of other kinds are skipped.
+    /// and its private key, both in PEM. The same text may be passed for both, since sections of
+    /// other types are skipped.
     ///
     /// # Errors
-    /// Same as [`from_der`](Self::from_der); also if a text is malformed, lacks the required
-    /// section, or the key is encrypted.
+    /// Fails in the same cases as [`from_der`](Self::from_der), and if a text is malformed or lacks
+    /// the required section, or the key is encrypted.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let sections = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
         let chain = match sections {
@@ -138,8 +139,8 @@ fn unparsable() -> IdentityError {
     IdentityError::InvalidCertificate(rustls::Error::InvalidCertificate(error))
 }
 
-/// Returns the start and end of a certificate's validity period. webpki reports them only when it
-/// verifies for a time outside the period, which it checks first.
+/// Returns the start and end of a certificate's validity period. webpki reports the period only
+/// when it verifies for a time outside it; it checks the time first.
 fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime), IdentityError> {
     let verify_at = |seconds| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));

@@ -28,7 +28,7 @@ pub trait CertificateResolver: fmt::Debug + Send + Sync {
     fn resolve(&self, client_hello: &ClientHello<'_>) -> Option<Identity>;
 }
 
-/// A [`CertificateResolver`] for rustls.
+/// Adapts a [`CertificateResolver`] to rustls.
 #[derive(Debug)]
 pub(crate) struct Resolving(pub(crate) Arc<dyn CertificateResolver>);
 
@@ -78,7 +78,7 @@ pub struct Certificates {
 struct Table {
     default: Identity,
     all: Vec<Identity>,
-    /// Certificates by name, in their original order.
+    /// Certificates by name, in their original order for each name.
     by_name: BTreeMap<String, Vec<Identity>>,
 }
 
@@ -98,11 +98,12 @@ impl Certificates {
         self
     }
 
-    /// Replaces all certificates, for handshakes that begin later. Existing connections and
+    /// Replaces all certificates for handshakes that begin later. Existing connections and
     /// handshakes in progress are not affected.
     ///
     /// # Errors
-    /// [`IdentityError::NoCertificate`] if there are none; the previous certificates then stay.
+    /// [`IdentityError::NoCertificate`] if there are none; the previous certificates then remain in
+    /// use.
     pub fn replace(
         &self,
         identities: impl IntoIterator<Item = Identity>,
@@ -111,7 +112,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Returns whether one of the current certificates is valid for this DNS name, exactly or by a
+    /// Returns whether one of the current certificates matches this DNS name, exactly or with a
     /// wildcard (RFC 9525 §6.3).
     ///
     /// A server answers a request for any other authority with 421 (RFC 9110 §15.5.20, RFC 9114
@@ -134,7 +135,7 @@ impl CertificateResolver for Certificates {
             Some(identities) => {
                 let schemes = client_hello.signature_schemes();
                 let usable = identities.iter().find(|identity| identity.can_sign(schemes));
-                // If none is usable, TLS reports the error.
+                // If no certificate is usable, TLS reports the error.
                 usable.or(identities.first()).cloned()
             }
             None => (!self.refuses_unknown_names).then(|| table.default.clone()),
@@ -164,8 +165,8 @@ impl Table {
         Ok(Self { default, all, by_name })
     }
 
-    /// Returns the certificates for a name, exactly or by a wildcard, which stands for the first
-    /// label (RFC 9525 §6.3).
+    /// Returns the certificates that match a name exactly or with a wildcard, which stands for the
+    /// first label (RFC 9525 §6.3).
     fn named(&self, name: &str) -> Option<&[Identity]> {
         let name = name.to_ascii_lowercase();
         let wildcard = || {

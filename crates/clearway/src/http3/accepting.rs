@@ -1,4 +1,4 @@
-//! A server's connections, and their requests that no task has accepted yet.
+//! A server's connections, and the requests on them that no task has accepted yet.
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
@@ -14,18 +14,18 @@ use super::listener::{Listener, ResponseFailure};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, SendBody, Timeouts};
 
-/// Maximum number of ended connections whose requests still wait to be accepted; the requests of
-/// further ones are discarded.
+/// Maximum number of ended connections with requests that wait to be accepted; the requests of
+/// additional ended connections are discarded.
 const MAX_ENDED: usize = 1024;
 
 /// The connections of one server.
 pub(super) struct Accepting {
     connections: Mutex<Connections>,
-    /// The number of shards that accept clients.
+    /// The number of shards that still accept clients.
     shards: AtomicUsize,
-    /// Answers requests on the shard's thread, if enabled.
+    /// Responds to requests on the shard's thread, if enabled.
     answer: OnceLock<Box<dyn Answer>>,
-    /// Receives response failures.
+    /// Hook that receives response failures.
     on_error: OnceLock<ErrorHook>,
     /// See [`Server::discard_limit`](super::Server::discard_limit).
     discard_limit: AtomicU64,
@@ -55,7 +55,7 @@ impl Default for Accepting {
 #[derive(Default)]
 struct Connections {
     all: Slab<Arc<Shared>>,
-    /// The connections with waiting requests, each listed once so that they take turns.
+    /// The connections with waiting requests. Each is listed once, so that connections take turns.
     ready: VecDeque<Arc<Shared>>,
     /// Number of ended connections with waiting requests.
     ended: usize,
@@ -72,8 +72,8 @@ impl Connections {
 }
 
 impl Connections {
-    /// Records that a connection is gone. Requests that arrived before can still be accepted,
-    /// unless too many ended connections have some.
+    /// Records that a connection is gone. Requests that arrived before its end can still be
+    /// accepted, unless too many ended connections have waiting requests.
     fn record_ended(&mut self, shared: &Shared) {
         let app = &mut shared.lock().app;
         if app.incoming.is_empty() {
@@ -128,9 +128,9 @@ impl Accepting {
         Box::new(Registration { accepting: self.clone(), key })
     }
 
-    /// Answers requests with `answer`, on the threads of their shards, from now on.
+    /// Responds to requests with `answer` from now on, on the threads of their shards.
     pub(super) fn answer_with(&self, answer: Box<dyn Answer>) {
-        // Only the first call has an effect: requests are served in one way.
+        // Only the first call has an effect: a server responds to all requests in the same way.
         let _ = self.answer.set(answer);
     }
 
@@ -144,14 +144,14 @@ impl Accepting {
         self.discard_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Abandons streams on which clients make no progress from now on.
+    /// Enables timeouts: from now on, abandons streams on which clients make no progress.
     pub(super) fn set_timeouts(&self, timeouts: Timeouts) {
         // Only the first timeouts are used.
         let _ = self.timeouts.set(timeouts);
     }
 
-    /// Starts the task that answers a request, if `answer_with` was called; otherwise the request
-    /// is reset.
+    /// Starts the task that responds to a request, if `answer_with` was called; otherwise the
+    /// request is reset.
     pub(super) fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
         if let Some(answer) = self.answer.get() {
             answer.spawn(request, responder);
@@ -200,7 +200,7 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Asks every connection to complete the exchanges in progress and close. If `reject` is set,
+    /// Makes every connection complete the exchanges in progress and close. If `reject` is set,
     /// requests that no task has accepted are rejected.
     pub(super) fn close(&self, reject: bool) {
         let (all, wakers) = {
@@ -239,7 +239,7 @@ struct Taken {
     has_ended: bool,
 }
 
-/// Takes the oldest request of a connection that no task has accepted.
+/// Removes and returns a connection's oldest request that no task has accepted.
 fn take_request(shared: &Arc<Shared>) -> Taken {
     let state = &mut *shared.lock();
     let remote_address = state.remote_address;
@@ -262,7 +262,7 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     Taken { request: Some((request.map(|()| body), responder)), has_more, has_ended }
 }
 
-/// A connection's entry in the list of its server.
+/// A connection's entry in its server's list.
 struct Registration {
     accepting: Arc<Accepting>,
     key: usize,

@@ -1,4 +1,4 @@
-//! Answers requests in tasks on the threads of their shards.
+//! Responds to requests in tasks on the threads of their shards.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -16,17 +16,17 @@ use crate::tasks::Runtime;
 /// Iterates over the requests of one connection.
 pub(super) type Requests<'a> = &'a mut dyn FnMut() -> Option<(Request<RecvBody>, Responder)>;
 
-/// Answers requests in tasks on the threads of their shards.
+/// Responds to requests in tasks on the threads of their shards.
 pub(super) trait Answer: Send + Sync {
-    /// Answers requests of the connection `shared`, on the thread of its shard. Answers that have
-    /// to wait continue as tasks there.
+    /// Responds to requests on the connection `shared`, on its shard's thread. Responses that have
+    /// to wait continue as tasks on that thread.
     fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>);
 
-    /// Starts the task that answers a request, from any thread.
+    /// Starts the task that responds to a request. May be called from any thread.
     fn spawn(&self, request: Request<RecvBody>, responder: Responder);
 }
 
-/// Answers requests with the futures that `answer` returns, inside `runtime`.
+/// Responds to requests with the futures that `answer` returns, inside `runtime`.
 pub(super) fn answering<A, F>(runtime: Option<Runtime>, answer: A) -> Box<dyn Answer>
 where
     A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
@@ -51,14 +51,14 @@ where
     A: Fn(Request<RecvBody>, Responder) -> F,
     F: Future<Output = ()>,
 {
-    /// Polls the future for a request once in the empty `place`, which is empty again if the future
-    /// completes. If it panics, returns the panic.
+    /// Polls the future for a request once, in the empty `place`, which is empty again if the
+    /// future completes. If the future panics, returns the panic.
     fn begin(
         &self,
         place: &mut Place<F>,
         (request, responder): (Request<RecvBody>, Responder),
     ) -> Result<Poll<()>, Box<dyn Any + Send>> {
-        // A future that has to wait is polled again.
+        // A future that is not ready is polled again by its task.
         let context = &mut Context::from_waker(Waker::noop());
         catch_unwind(AssertUnwindSafe(|| {
             place.set(Some((self.answer)(request, responder)));
@@ -85,7 +85,7 @@ where
     fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>) {
         let entered = self.runtime.as_ref().map(Runtime::enter);
         if matches!(entered, Some(None)) {
-            // The runtime has ended: no request is answered any more, and the streams are reset.
+            // The runtime has ended: no more responses are sent, and the streams are reset.
             return while requests().is_some() {};
         }
         let mut spare = self.exchange_spare(None);
@@ -98,7 +98,7 @@ where
                         task.await;
                     }
                 }),
-                // As with a later panic, only its request fails.
+                // As with a panic in a later poll, only this request fails.
                 Err(panic) => shared.spawn(None, async move { resume_unwind(panic) }),
             }
         }
@@ -106,7 +106,7 @@ where
     }
 
     fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
-        // Taken first, since the task owns the responder.
+        // Obtained first, since the task then owns the responder.
         let spawner = responder.spawner();
         spawner.spawn(self.runtime.clone(), (self.answer)(request, responder));
     }

@@ -42,13 +42,13 @@ impl Body {
         Self::default()
     }
 
-    /// Creates a body of these bytes, without copying them. A content-length field is added if
-    /// there is none.
+    /// Creates a body from these bytes, without copying them. A content-length field is added to
+    /// the message if there is none.
     pub fn full(content: impl Into<Bytes>) -> Self {
         Self { content: Content::Full(content.into()), trailers: None }
     }
 
-    /// Creates a body that is read from `reader` until its end.
+    /// Creates a body with the content that `reader` provides until its end.
     pub fn from_reader(reader: impl AsyncRead + Send + 'static) -> Self {
         let reader = Reader { reader: Box::pin(reader), buffer: BytesMut::new() };
         Self::wrap(reader)
@@ -64,7 +64,7 @@ impl Body {
         Self { content: Content::Streamed(streamed), trailers: None }
     }
 
-    /// Creates a body whose content another task sends step by step.
+    /// Creates a body whose content another task sends piece by piece.
     pub fn channel() -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         (BodySender { sender }, Self::wrap(Channel { receiver, is_ended: false }))
@@ -86,9 +86,9 @@ impl Body {
     }
 
     /// Passes the header section, if this is the body of a response, to `send`, together with the
-    /// content if that is available immediately; this includes a stream that has all of it ready in
-    /// one piece. Otherwise returns a pump that streams it. The message must not hold content yet,
-    /// so that there is room.
+    /// content if all of it is available immediately, including from a stream that returns it in
+    /// one piece. Otherwise returns a pump that streams the content. The message must not contain
+    /// content yet, so that there is room.
     pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
         let content = match self.content {
             Content::Empty => Bytes::new(),
@@ -100,7 +100,8 @@ impl Body {
                         send.start(head);
                     }
                     if pump.ahead.is_empty() {
-                        // The content may take long; the header section should not wait for it.
+                        // Producing the content may take long; the header section should not wait
+                        // for it.
                         send.wake_shard();
                     }
                     return Some(pump);
@@ -114,10 +115,10 @@ impl Body {
     }
 }
 
-/// Streams content.
+/// Streams a body's content to a message.
 pub(super) struct Pump {
     body: Streamed,
-    /// Frames that the body has already returned.
+    /// Frames that the body has returned and that were not sent yet.
     ahead: VecDeque<Given>,
     trailers: Option<HeaderMap>,
 }
@@ -126,8 +127,8 @@ pub(super) struct Pump {
 type Given = Result<Frame<Bytes>, BoxError>;
 
 impl Pump {
-    /// Returns the whole content if the body has it ready in one piece. Otherwise the frames that
-    /// it returned are kept.
+    /// Returns the whole content if the body returns it immediately in one piece. Otherwise the
+    /// frames that the body returned are kept.
     fn take_whole(&mut self) -> Option<Bytes> {
         // The body is polled again later by a task that waits for it.
         let context = &mut Context::from_waker(Waker::noop());
@@ -136,7 +137,7 @@ impl Pump {
             Poll::Ready(None) => return Some(Bytes::new()),
             Poll::Ready(Some(first)) => first,
         };
-        // A second piece is not requested before there is room.
+        // No second piece is requested until there is room for it.
         let may_be_all = matches!(&first, Ok(frame) if frame.is_data())
             && self.body.size_hint().exact() == Some(0);
         self.ahead.push_back(first);
@@ -161,7 +162,7 @@ impl Pump {
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         let mut has_room = false;
         loop {
-            // Content is not produced before there is room for it.
+            // No content is produced until there is room for it.
             if !has_room {
                 send.room().await?;
             }
@@ -170,7 +171,7 @@ impl Pump {
                 if frame.is_pending()
                     && let Poll::Ready(error) = send.poll_failed(context)
                 {
-                    // The message has failed: the rest need not be produced.
+                    // The message has failed: the remaining content need not be produced.
                     return Poll::Ready(Err(error));
                 }
                 frame.map(Ok)
@@ -257,7 +258,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Sends content to a [`Body`] step by step.
+/// Sends content to a [`Body`] piece by piece.
 ///
 /// Dropping it without [`finish`](Self::finish) means that the content is incomplete: the message
 /// is canceled.
@@ -274,10 +275,10 @@ enum Part {
 }
 
 impl BodySender {
-    /// Sends the next content without copying it, as soon as there is room.
+    /// Sends the next chunk of content without copying it, as soon as there is room.
     ///
     /// # Errors
-    /// If the message was canceled, so the content is no longer needed.
+    /// If the message was canceled, so that the content is no longer needed.
     pub async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::Data(chunk.into())).await.map_err(|_| BodyUnwanted)
     }
@@ -298,8 +299,8 @@ impl BodySender {
         self.sender.send(Part::End(Some(trailers))).await.map_err(|_| BodyUnwanted)
     }
 
-    /// Cancels the message because of `error`, which the local receiving end of the exchange
-    /// reports ([`Error::Body`]).
+    /// Cancels the message because of `error`, which the receiving half of the exchange on this
+    /// endpoint reports ([`Error::Body`]).
     pub async fn fail(self, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) {
         // Fails if the message was already canceled.
         let _ = self.sender.send(Part::Failed(error.into())).await;

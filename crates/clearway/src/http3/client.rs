@@ -25,8 +25,8 @@ use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
-/// A copy of a request without content, to send again if the server answers 425 (Too Early); `None`
-/// if it cannot be repeated.
+/// A copy of a request without content, to send again if the server responds with 425 (Too Early);
+/// `None` if the request cannot be repeated.
 type Repetition = Option<Box<Request<Body>>>;
 
 /// Keeps the connection open until it is dropped.
@@ -47,7 +47,7 @@ impl Client {
     ///
     /// `config` must offer the [protocol](super::PROTOCOL). With [early
     /// data](ClientConfig::early_data) and a session to resume, this returns before the server has
-    /// answered. Requests with safe methods and without content are then sent immediately, others
+    /// responded. Requests with safe methods and without content are then sent immediately, others
     /// after the handshake.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Client {
         let seed = clearway_io::seed().map_err(|error| Error::NoSeed(Arc::new(error)))?;
         let http3 = supported(http3, &config.transport);
         let shared = Shared::new(None);
-        // If the connection cannot be created, dropping this fails it.
+        // If the connection cannot be created, dropping the driver fails it.
         let driver = Driver::client(shared.clone(), http3.into(), &mut Random::from_seed(seed));
         let (making, failing) = (shared.clone(), shared.clone());
         let application: ApplicationFactory = Box::new(move |waker| {
@@ -90,8 +90,8 @@ impl Client {
         Self::ready(shared, config.early_data).await
     }
 
-    /// Waits until requests can be made, or until some can be sent early if that is requested and
-    /// possible.
+    /// Waits until requests can be made or, if early data is requested and possible, until requests
+    /// can be sent early.
     async fn ready(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
         if offers_early_data
@@ -104,7 +104,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Creates the client of a driver in a test.
+    /// Creates a client for a driver, in tests.
     #[cfg(test)]
     pub(super) fn of(shared: Arc<Shared>) -> Self {
         Self(Arc::new(Hold(shared)))
@@ -119,12 +119,13 @@ impl Client {
     /// A content-length field is added if the length is known. Requests wait while the peer allows
     /// no more streams. Interim responses are skipped; see [`start`](Self::start).
     ///
-    /// A request with a safe method and no content that was made before the handshake was complete,
-    /// and is answered with 425 (Too Early), is sent again after the handshake (RFC 8470 §5.2).
+    /// If the server responds with 425 (Too Early) to a request with a safe method and no content
+    /// that was made before the handshake was complete, the request is sent again after the
+    /// handshake (RFC 8470 §5.2).
     ///
     /// # Errors
-    /// [`Error::GoingAway`] if the request was not sent or certainly not processed, and all errors
-    /// of sending the request and receiving the response; see [`Error`].
+    /// [`Error::GoingAway`] if the request was not sent or certainly not processed; otherwise any
+    /// error in sending the request or receiving the response; see [`Error`].
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
@@ -137,8 +138,8 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
-        // Rarely needed parts are on the heap: otherwise the future would hold space for them while
-        // it waits for the response.
+        // Rarely needed parts are on the heap: otherwise the future would reserve space for them
+        // while it waits for the response.
         let (pending, again) = self.start_repeatable(request)?;
         let response = pending.response().await?;
         match again {
@@ -150,8 +151,8 @@ impl Client {
         }
     }
 
-    /// Sends a request, and returns a copy of it if it may have to be sent again because it was too
-    /// early.
+    /// Sends a request. Also returns a copy if the request may have to be sent again because it was
+    /// too early.
     fn start_repeatable<B: Into<Body>>(
         &self,
         request: Request<B>,
@@ -166,14 +167,14 @@ impl Client {
         Ok((self.start(Request::from_parts(parts, body))?, Some(Box::new(again))))
     }
 
-    /// Sends a request again that was too early.
+    /// Repeats a request that was sent too early.
     async fn send_again(&self, request: Box<Request<Body>>) -> Result<Response<RecvBody>, Error> {
-        // RFC 8470 §5.2: not before the handshake is complete.
+        // The request must not be sent again before the handshake is complete (RFC 8470 §5.2).
         self.early_data_accepted().await;
         self.start(*request)?.response().await
     }
 
-    /// Returns whether a request that is made now may be sent in early data.
+    /// Returns whether a request that is made now may be sent as early data.
     fn may_be_early(&self) -> bool {
         self.shared().lock().established.is_none()
     }
@@ -196,7 +197,7 @@ impl Client {
         }
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
         if let Some(pump) = body.begin(&mut send, None) {
-            // An error is reported by the pending response.
+            // The pending response reports any error.
             tokio::spawn(pump.run(send));
         }
         Ok(response)
@@ -204,7 +205,7 @@ impl Client {
 
     /// Sends a request's header section.
     ///
-    /// Its content is sent with the returned [`SendBody`], and the response is received with the
+    /// The content is sent with the returned [`SendBody`], and the response is received with the
     /// [`PendingResponse`].
     ///
     /// # Errors
@@ -263,7 +264,8 @@ impl Client {
         self.shared().lock().check_open().is_ok()
     }
 
-    /// Returns the current metrics of the QUIC connection, or the last ones if it has ended.
+    /// Returns the current statistics of the QUIC connection, or its final statistics if it has
+    /// ended.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
             state.app.wants_statistics = true;
@@ -286,11 +288,11 @@ impl Client {
         self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }
 
-    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress, and
-    /// closes the connection (RFC 9114 §5.2).
+    /// Shuts the connection down gracefully: rejects new requests, waits for requests in progress,
+    /// and closes the connection (RFC 9114 §5.2).
     ///
-    /// Returns when CONNECTION_CLOSE has been sent. It may be lost: a program that exits afterward
-    /// should first call [`Endpoint::wait_idle`].
+    /// Returns when CONNECTION_CLOSE has been sent. That packet may be lost, so a program that
+    /// exits afterward should first call [`Endpoint::wait_idle`].
     pub async fn shutdown(&self) {
         self.shared().act(|state, effects| {
             state.app.is_finishing = true;
@@ -320,13 +322,14 @@ impl PendingResponse {
         self.0.datagrams()
     }
 
-    /// Asks the server to change the priority of the response (RFC 9218 §7). The initial one is set
-    /// with a [`Priority`] extension on the request.
+    /// Asks the server to change the priority of the response (RFC 9218 §7). The initial priority
+    /// is set with a [`Priority`] extension on the request.
     pub fn set_priority(&self, priority: Priority) {
         self.0.set_priority(priority);
     }
 
-    /// Waits for the next interim response (1xx); `None` when the final one has arrived.
+    /// Waits for the next interim response (1xx). Returns `None` when the final response has
+    /// arrived.
     ///
     /// # Errors
     /// Same as [`response`](Self::response).
@@ -334,7 +337,7 @@ impl PendingResponse {
         poll_fn(|context| self.0.poll_informational(context)).await
     }
 
-    /// Waits for the final response. Interim ones are skipped.
+    /// Waits for the final response. Interim responses are skipped.
     ///
     /// # Errors
     /// If the request could not be sent, the response is malformed or was abandoned, or the

@@ -8,12 +8,12 @@ use clearway_http3::DatagramError;
 use crate::bridge::{AppState, Effects, WakerSlot};
 use crate::datagrams::OVERHEAD;
 
-/// Maximum number of bytes of datagrams to buffer per exchange and direction; each datagram counts
-/// [`OVERHEAD`] in addition to its payload.
+/// Maximum number of datagram bytes to buffer per exchange and direction; each datagram counts as
+/// its payload plus [`OVERHEAD`].
 const BUFFER: usize = 256 << 10;
 
-/// Datagrams in one direction of an exchange. When the queue is full, the oldest are dropped, since
-/// the newest are the most likely to be of use.
+/// Datagrams in one direction of an exchange. When the queue is full, the oldest datagrams are
+/// dropped, since the newest are the most likely to be useful.
 #[derive(Default)]
 pub(super) struct Queue {
     datagrams: VecDeque<Bytes>,
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(queue.pop().unwrap(), (queue.dropped as u32).to_be_bytes()[..]);
         while queue.pop().is_some() {}
         assert_eq!(queue.cost, 0);
-        // A datagram larger than the whole buffer is not kept either.
+        // A datagram that is larger than the whole buffer is dropped too.
         queue.push(Bytes::from(vec![0; BUFFER]));
         assert_eq!((queue.datagrams.len(), queue.cost), (0, 0));
     }

@@ -10,12 +10,12 @@ use clearway_http3::DatagramError;
 use super::Error;
 use super::exchanges::Shared;
 
-/// The datagrams of one extended CONNECT request (RFC 9297), which are sent once, and may be lost
-/// or reordered.
+/// The HTTP datagrams of one extended CONNECT request (RFC 9297). Datagrams are never
+/// retransmitted, and may be lost or reordered.
 ///
-/// Both ends need [`Config::datagrams`](super::Config::datagrams) and a transport that accepts
-/// DATAGRAM frames (`max_datagram_frame_size`). Up to 256 KiB are buffered in each direction;
-/// beyond that, the oldest are dropped.
+/// Both endpoints need [`Config::datagrams`](super::Config::datagrams) and a transport that accepts
+/// DATAGRAM frames (`max_datagram_frame_size`). Up to 256 KiB are buffered in each direction; when
+/// more arrive, the oldest datagrams are dropped.
 pub struct Datagrams {
     shared: Arc<Shared>,
     key: usize,
@@ -30,11 +30,11 @@ impl Datagrams {
         Self { shared: shared.clone(), key }
     }
 
-    /// Sends a datagram. Even on success it can still be lost.
+    /// Sends a datagram. It can be lost even if this succeeds.
     ///
     /// # Errors
-    /// [`Error::Datagram`] if the datagram certainly cannot be sent; if the message was cut off,
-    /// the reason for that.
+    /// [`Error::Datagram`] if the datagram certainly cannot be sent. If the message was aborted,
+    /// the error that aborted it.
     pub fn send(&self, payload: impl Into<Bytes>) -> Result<(), Error> {
         let payload = payload.into();
         self.shared.act(|state, effects| {
@@ -63,7 +63,8 @@ impl Datagrams {
         self.shared.lock().app.all.get(self.key)?.datagrams.maximum
     }
 
-    /// Waits for the next datagram; `None` when the peer has ended its part of the exchange.
+    /// Waits for the next datagram. Returns `None` when the peer has ended its side of the
+    /// exchange.
     ///
     /// # Cancel safety
     /// If the future is dropped, no datagram is lost.

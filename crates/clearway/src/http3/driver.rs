@@ -1,5 +1,4 @@
-//! HTTP/3 in the shard, for tasks or a handler: everything that does not depend on how requests are
-//! answered.
+//! HTTP/3 in the shard: the part that tasks and handlers have in common.
 
 mod app;
 mod feed;
@@ -37,19 +36,19 @@ pub(super) fn supported(config: Config, transport: &TransportConfig) -> Config {
     Config { datagrams, ..config }
 }
 
-/// Configures a server for HTTP/3 with these settings, and binds them to its session tickets.
+/// Configures a server for HTTP/3, and binds the settings in `http3` to its session tickets.
 pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
     let settings = Arc::new(EarlySettings::new(http3));
     config.application_protocols([PROTOCOL]).early_data_context(settings)
 }
 
-/// How long a server that shuts down waits for the first request of a client that has just
-/// connected. After GOAWAY the client would send none, and the handshake would be wasted.
+/// How long a server that is shutting down waits for the first request of a client that has just
+/// connected. After GOAWAY the client would send no request, and the handshake would be wasted.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// Memory estimate for a request in progress, in addition to its content, in bytes: the exchange's
-/// state in both protocols, its header fields, and the task that answers it. In `clearway serve` it
-/// is 4 KB.
+/// state in QUIC and HTTP/3, its header fields, and the task that responds to it. The value was
+/// measured with `clearway serve`: 4 KB.
 pub(super) const EXCHANGE: u64 = 4 << 10;
 
 /// One connection's application in the shard: moves messages between the protocol and an [`App`].
@@ -64,13 +63,13 @@ pub(super) struct Core {
     undelivered: Undelivered,
     is_connected: bool,
     has_said_goaway: bool,
-    /// Whether [`Busy::refused`] contains any.
+    /// Whether [`Busy::refused`] contains any streams.
     has_refused: bool,
-    /// When the handshake completed, until the first request after it.
+    /// The time at which the handshake completed; `None` once a request has arrived after it.
     unasked_since: Option<Timestamp>,
-    /// When to check for streams without progress.
+    /// The time of the next check for streams without progress.
     next_stall_check: Option<Timestamp>,
-    /// When to continue a shutdown that waits for the first request.
+    /// The time at which to continue a shutdown that waits for the first request.
     shutdown_at: Option<Timestamp>,
     busy: OnDemand<Busy>,
 }
@@ -82,7 +81,7 @@ struct Busy {
     datagrams: Vec<(u64, Bytes)>,
     /// Streams to write to once all events have been processed. Kept to reuse its memory.
     writable: Vec<u64>,
-    /// The trailer sections of messages whose end has not arrived.
+    /// The trailer sections of messages whose stream has not ended yet.
     trailers: BTreeMap<u64, Box<HeaderMap>>,
     /// The streams of refused requests, which were not passed to the application.
     refused: BTreeSet<u64>,
@@ -152,10 +151,10 @@ impl<F: App> Application for Driver<F> {
         let Core { http3, busy, .. } = &mut self.core;
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
-            // SETTINGS come first, even before early requests.
+            // SETTINGS are sent first, even before early requests.
             http3.on_streams_available(&mut streams);
         }
-        // They may have arrived before the event that ends their requests.
+        // Datagrams may have arrived before the event that ends their requests.
         while let Some(datagram) = http3.next_datagram_before_streams(&mut streams) {
             busy.datagrams.push(datagram);
         }
@@ -178,8 +177,8 @@ impl<F: App> Application for Driver<F> {
 }
 
 impl<F: App> Driver<F> {
-    /// Moves messages in both directions. Returns whether requests were answered afterward, so that
-    /// there is more to move.
+    /// Moves messages in both directions. Returns whether responses were produced afterward, so
+    /// that there is more to move.
     fn turn(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
         let turn = Turn::new(&mut self.core, QuicStreams::new(now, connection));
         let running = Running { turn, app: self.app.open(), now, has_requests: false };
@@ -188,12 +187,12 @@ impl<F: App> Driver<F> {
     }
 }
 
-/// One turn of a driver.
+/// State of a driver during one turn.
 struct Running<'a, O> {
     turn: Turn<'a>,
     app: O,
     now: Timestamp,
-    /// Whether a request was passed on.
+    /// Whether a request was passed to the application.
     has_requests: bool,
 }
 
@@ -237,7 +236,7 @@ impl<O: AppTurn> Running<'_, O> {
         core.http3.close(streams, code, reason);
     }
 
-    /// Passes on the datagrams that arrived before the streams were read.
+    /// Passes the datagrams that arrived before the streams were read to the application.
     fn deliver_datagrams(&mut self) {
         let Some(busy) = self.turn.core.busy.used() else { return };
         let mut datagrams = core::mem::take(&mut busy.datagrams);
@@ -266,7 +265,8 @@ impl<O: AppTurn> Running<'_, O> {
         if writable.capacity() > 0 {
             self.turn.core.busy.writable = writable;
         }
-        // Datagrams for requests that have just arrived, and datagrams that have arrived since.
+        // This covers datagrams for requests that have just arrived, and datagrams that have
+        // arrived since.
         let Self { turn, app, .. } = self;
         while let Some((stream, payload)) = turn.core.http3.next_datagram(&mut turn.streams) {
             app.datagram(turn, stream, payload);
@@ -288,7 +288,8 @@ impl<O: AppTurn> Running<'_, O> {
         }
     }
 
-    /// Passes an event on. If it makes a stream writable, the stream is added to `writable`.
+    /// Passes an event to the application. If it makes a stream writable, the stream is added to
+    /// `writable`.
     fn event(&mut self, event: Event, writable: &mut Vec<u64>) {
         let Self { turn, app, .. } = self;
         match event {
@@ -328,7 +329,8 @@ impl<O: AppTurn> Running<'_, O> {
         }
     }
 
-    /// Passes on all data that the transport has received, since the connection has ended.
+    /// Passes all data that the transport has received to the application, since the connection has
+    /// ended.
     fn transport_closed(&mut self, error: ConnectionError) {
         let Self { turn, app, .. } = self;
         turn.is_draining = true;
@@ -371,19 +373,19 @@ impl<O: AppTurn> Running<'_, O> {
         }
     }
 
-    /// Tells the peer that the connection is shutting down, in two steps if this is a server (RFC
-    /// 9114 §5.2), and returns whether no more requests can be accepted.
+    /// Announces to the peer that the connection is shutting down; a server does so in two steps
+    /// (RFC 9114 §5.2). Returns whether all requests that will be accepted have arrived.
     fn has_shut_down(&mut self) -> bool {
         let Turn { core, streams, .. } = &mut self.turn;
         if core.http3.role() == Role::Server {
             core.shutdown_at = core.unasked_since.map(|since| since + FIRST_REQUEST);
             if !core.is_connected || core.unasked_since.is_some() {
-                // The handshake may be complete for the client, and a request in transit.
+                // The client may already have completed the handshake and sent a request.
                 return false;
             }
         }
         if !core::mem::replace(&mut core.has_said_goaway, true) {
-            // Before the handshake is complete, nothing from the server can be in transit.
+            // Before the handshake is complete, no message from the server can be in transit.
             match core.is_connected {
                 true => core.http3.shutdown(streams),
                 false => core.http3.goaway(streams),

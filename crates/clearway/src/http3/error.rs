@@ -45,7 +45,7 @@ pub enum Error {
     /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit,
     /// and this endpoint abandoned the exchange.
     TimedOut,
-    /// The task that should have answered panicked.
+    /// The task that should have responded panicked.
     Panicked,
     /// The body could not be produced.
     Body(Arc<dyn core::error::Error + Send + Sync>),
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// Returns the error for a task whose message the protocol layer refuses to send.
+    /// Returns the error for a message that the protocol layer refuses to send.
     pub(super) fn from_send(error: SendError) -> Self {
         match error {
             SendError::ConnectionClosed => Self::Closed,

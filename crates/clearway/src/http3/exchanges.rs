@@ -19,32 +19,35 @@ pub(super) type Shared = bridge::Shared<Exchanges>;
 pub(super) type State = bridge::State<Exchanges>;
 pub(super) type Effects = bridge::Effects<Exchanges>;
 
-/// The exchanges of one connection, and how it should end.
+/// The exchanges of one connection, and how the connection should end.
 #[derive(Default)]
 pub(super) struct Exchanges {
     pub(super) all: Slab<Exchange>,
     /// Maps streams to their exchanges.
     pub(super) by_stream: StreamKeys,
-    /// Requests that wait until the peer allows another stream (client).
+    /// Keys of requests that wait until the peer allows another stream (client).
     pub(super) waiting: VecDeque<usize>,
-    /// Requests that no task has taken yet (server).
+    /// Keys of requests that no task has accepted yet (server).
     pub(super) incoming: VecDeque<usize>,
-    /// The connection is gone, but requests still wait (server).
+    /// Set if the connection is gone, but requests are still waiting to be accepted (server).
     pub(super) is_ended: bool,
-    /// The listener has been notified of waiting requests.
+    /// Set if the listener has been notified of waiting requests.
     pub(super) is_announced: bool,
-    /// The client's handles were dropped: the connection is kept only for its exchanges.
+    /// Set if the client's handles were dropped: the connection is kept only for the exchanges in
+    /// progress.
     pub(super) is_released: bool,
-    /// The connection should be closed when the exchanges in progress are complete (RFC 9114 §5.2).
+    /// Set if the connection should be closed when the exchanges in progress are complete (RFC 9114
+    /// §5.2).
     pub(super) is_finishing: bool,
-    /// The peer accepts no more requests.
+    /// Set if the peer accepts no more requests.
     pub(super) is_going_away: bool,
-    /// No task will take requests (server).
+    /// Set if no task will accept more requests (server).
     pub(super) is_rejecting: bool,
-    /// The bytes that all streams hold.
+    /// Total number of bytes that all streams buffer.
     pub(super) totals: Totals,
     pub(super) wants_statistics: bool,
-    /// Number of bytes of a request that are read and discarded once no task reads it; then STOP_SENDING is sent.
+    /// Number of bytes of a request to read and discard once no task reads it; then STOP_SENDING is
+    /// sent.
     pub(super) discard_limit: u64,
     /// Responses that failed because of this endpoint and have not been reported yet.
     pub(super) failures: Vec<Failure>,
@@ -59,18 +62,18 @@ pub(super) struct Failure {
     pub(super) error: Error,
 }
 
-/// The bytes that all streams of a connection hold, by direction: one direction does not take room
-/// from the other.
+/// Number of bytes that all streams of a connection buffer, separately for each direction, so that
+/// one direction does not take room from the other.
 #[derive(Clone, Default)]
 pub(super) struct Totals {
-    /// Data to be sent.
+    /// Number of buffered bytes to be sent.
     pub(super) sending: Total,
-    /// Received data that no task has taken.
+    /// Number of received bytes that no task has read.
     receiving: Total,
 }
 
 impl Totals {
-    /// Returns the number of bytes held in both directions.
+    /// Returns the number of bytes buffered in both directions.
     pub(super) fn bytes(&self) -> usize {
         self.sending.bytes().saturating_add(self.receiving.bytes())
     }
@@ -91,7 +94,7 @@ impl AppState for Exchanges {
                 exchange.is_queued = false;
             }
         }
-        // Requests that were received before the end can still be accepted.
+        // Requests that were received before the connection ended can still be accepted.
         let keys: Vec<usize> = self.all.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(exchange) = self.all.get_mut(key) {
@@ -117,7 +120,7 @@ impl AppState for Exchanges {
 }
 
 impl Exchanges {
-    /// Discards the requests of an ended connection that no task has taken.
+    /// Discards the requests of an ended connection that no task has accepted.
     pub(super) fn forget_incoming(&mut self) {
         while let Some(key) = self.incoming.pop_front() {
             if let Some(exchange) = self.all.get_mut(key) {
@@ -127,7 +130,7 @@ impl Exchanges {
         }
     }
 
-    /// Releases a task's handle of an exchange.
+    /// Releases a task's handle to an exchange.
     pub(super) fn release(&mut self, key: usize) {
         if let Some(exchange) = self.all.get_mut(key) {
             exchange.handles = exchange.handles.saturating_sub(1);
@@ -148,8 +151,8 @@ impl Exchanges {
         }
     }
 
-    /// Checks that each exchange is still needed, and that it can be found by its stream while that
-    /// is in use. Skipped if there are many.
+    /// Checks that each exchange is still needed, and that it can be found by its stream while the
+    /// stream is in use. Skipped if there are many exchanges.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         const MOST: usize = 64;
@@ -196,25 +199,25 @@ impl State {
     }
 }
 
-/// One request and its response.
+/// One request with its response.
 pub(super) struct Exchange {
-    /// The ID of its stream, once it has one.
+    /// The ID of the exchange's stream, once it has one.
     pub(super) stream: Option<u64>,
     /// Number of handles that tasks hold.
     pub(super) handles: usize,
     is_changed: bool,
-    /// Whether it is a tunnel (CONNECT): its content counts as complete at any time, so a client
-    /// may send nothing.
+    /// Whether the exchange is a tunnel (CONNECT). The content of a tunnel counts as complete at
+    /// any time, since a client may send nothing.
     pub(super) is_tunnel: bool,
-    /// Whether it is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
+    /// Whether the exchange is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
     /// Whether the client waits for 100 (Continue) before it sends content (RFC 9110 §10.1.1), and
     /// has not received it.
     pub(super) expects_continue: bool,
     /// Whether the task has passed on the header section of the final response.
     pub(super) has_response: bool,
-    /// The next header section: that of the request until the protocol or a task has taken it, then
-    /// that of the response.
+    /// The next header section: first the request's, until the protocol or a task has taken it, and
+    /// then the response's.
     pub(super) head: Option<Head>,
     pub(super) send: Sending,
     pub(super) receive: Receiving,
@@ -226,18 +229,18 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns whether the protocol no longer needs it.
+    /// Returns whether the protocol no longer needs this exchange.
     fn is_over(&self) -> bool {
         self.send.buffer.is_over() && self.receive.is_over() && !self.is_queued
     }
 
-    /// Creates a task's request (client). The task holds both ends.
+    /// Creates an exchange for a task's request (client). The task has handles to both halves.
     pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
         Self::new(None, head, totals)
     }
 
     fn new(stream: Option<u64>, request: Request<()>, totals: &Totals) -> Self {
-        // A client's request is held by its task; a request that a server has received is queued.
+        // A client's request already has a task; a request that a server has received is queued.
         let is_queued = stream.is_some();
         Self {
             stream,
@@ -256,13 +259,14 @@ impl Exchange {
         }
     }
 
-    /// Ends receiving with an error. Data received before can still be read.
+    /// Ends receiving with an error. Data received earlier can still be read.
     pub(super) fn fail_receiving(&mut self, error: &Error, effects: &mut Effects) {
         self.receive.fail(error, effects);
         self.datagrams.end(effects);
     }
 
-    /// Creates an exchange for a request received on `stream` (server). No task holds it yet.
+    /// Creates an exchange for a request received on `stream` (server). No task has a handle to it
+    /// yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
         let is_tunnel = request.method() == Method::CONNECT;
         let expects_continue = expects_continue(&request);
@@ -280,9 +284,9 @@ impl Exchange {
         is_due
     }
 
-    /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes.
-    /// Returns whether some of it can be read now; `None` if STOP_SENDING has to be sent
-    /// immediately.
+    /// Stops reading the request on behalf of the task. The rest is read and discarded, up to
+    /// `limit` bytes. Returns whether there is data to discard now, or `None` if STOP_SENDING must
+    /// be sent immediately.
     pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
         // A client that still waits for 100 (Continue) may never send its content.
         let sends_none = self.expects_continue && !self.receive.buffer.has_more;
@@ -293,7 +297,7 @@ impl Exchange {
         Some(self.receive.buffer.has_more)
     }
 
-    /// Takes the header section of the response, if it comes next.
+    /// Removes and returns the response's header section, if it is next.
     pub(super) fn take_response(&mut self) -> Option<Response<()>> {
         match self.head.take_if(|head| matches!(head, Head::Response(_)))? {
             Head::Response(response) => Some(response),
@@ -321,7 +325,7 @@ pub(super) enum Head {
     Response(Response<()>),
 }
 
-/// Interim responses, which few messages have.
+/// The interim responses of an exchange. Few exchanges have any.
 #[derive(Default)]
 #[expect(clippy::box_collection, reason = "it is in every message")]
 pub(super) struct Interim(Option<Box<VecDeque<Response<()>>>>);
@@ -331,13 +335,13 @@ impl Interim {
         self.0.get_or_insert_default().push_back(response);
     }
 
-    /// Removes and returns the oldest one.
+    /// Removes and returns the oldest interim response.
     pub(super) fn pop(&mut self) -> Option<Response<()>> {
         self.0.as_mut()?.pop_front()
     }
 }
 
-/// The local message: data that the task has sent and the transport has not taken.
+/// The local message: its data that the task has sent and the transport has not taken.
 pub(super) struct Sending {
     pub(super) informational: Interim,
     pub(super) buffer: SendBuffer<Box<Error>>,
@@ -413,8 +417,8 @@ impl Sending {
         self.buffer.poll_room(context, effects).map(Ok)
     }
 
-    /// Waits for room and for the peer's credit. Returns the number of bytes for which there are
-    /// both.
+    /// Waits for room in the buffer and for flow control credit from the peer. Returns the number
+    /// of bytes that both permit.
     pub(super) fn poll_credit(
         &mut self,
         context: &Context<'_>,
@@ -463,7 +467,8 @@ pub(super) struct Receiving {
     pub(super) informational: Interim,
     pub(super) buffer: ReceiveBuffer<Box<Error>>,
     pub(super) trailers: Option<Box<HeaderMap>>,
-    /// If no task reads the rest, the number of bytes of it that may still arrive.
+    /// If no task reads the rest of the message, the number of bytes that may still arrive and be
+    /// discarded.
     pub(super) discarded: Option<u64>,
 }
 
@@ -478,7 +483,7 @@ impl Receiving {
         }
     }
 
-    /// Ends receiving with an error. Data received before can still be read.
+    /// Ends receiving with an error. Data received earlier can still be read.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.is_over() {
             self.buffer.finish(Err(Box::new(error.clone())), effects);
@@ -511,15 +516,15 @@ impl Receiving {
         true
     }
 
-    /// Discards unread data, and up to `limit` bytes that still arrive.
+    /// Discards unread data, and up to `limit` bytes that arrive later.
     fn discard(&mut self, limit: u64) {
         self.buffer.clear();
         self.trailers = None;
         self.discarded = (!self.is_over()).then_some(limit);
     }
 
-    /// Moves all received data into the empty `chunks`. `Ready(Ok(true))` if the transport has more
-    /// data, for which there is now room; `Ready(Ok(false))` if not.
+    /// Moves all received data into the empty `chunks`. Returns `Ready(Ok(true))` if the transport
+    /// has more data, for which there is now room, and `Ready(Ok(false))` if not.
     pub(super) fn poll_take(
         &mut self,
         context: &Context<'_>,

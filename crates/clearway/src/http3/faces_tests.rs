@@ -1,4 +1,4 @@
-//! Tasks and handlers behave in the same way: each test runs with both as the server.
+//! Tests that tasks and handlers behave in the same way: each test runs with both as the server.
 
 mod early;
 mod endings;
@@ -24,10 +24,10 @@ use crate::{Connection, driver, streams};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: u64 = 256 << 10;
-/// Number of requests that a server's tasks answer at a time.
+/// Number of requests that a server's tasks handle at a time.
 const TASKS: usize = 8;
 
-/// How the server answers requests.
+/// Interface with which the server responds to requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Face {
     Tasks,
@@ -51,7 +51,7 @@ macro_rules! over_each_face {
 }
 use over_each_face;
 
-/// A handler has no tasks.
+/// Stands in for the server's tasks when the server uses a handler.
 struct NoTasks;
 
 impl Wakes for NoTasks {
@@ -79,7 +79,7 @@ fn http3() -> Arc<Config> {
     Arc::new(Config { extended_connect: true, datagrams: true, ..Config::default() })
 }
 
-/// A server of this kind, and a client that connects.
+/// A server with the given interface, and a client that connects to it.
 struct Pair<C> {
     world: World,
     client: C,
@@ -149,7 +149,7 @@ impl Pair<Client> {
         pair
     }
 
-    /// Creates a client that begins to connect.
+    /// Creates a client that has begun to connect.
     fn begin(face: Face, timeouts: Option<Timeouts>, configs: &Configs) -> Self {
         let shared = Shared::new(None);
         let driver = Driver::client(shared.clone(), http3(), &mut Random::from_number(1));
@@ -170,8 +170,8 @@ impl Pair<Client> {
 }
 
 impl Pair<Connection> {
-    /// Creates a client on whose streams a test can send any bytes, with a session that permits
-    /// early data if `configs` has one.
+    /// Creates a client on whose streams a test can send arbitrary bytes. It has a session that
+    /// permits early data if `configs` contains one.
     fn raw(face: Face, timeouts: Option<Timeouts>, configs: &Configs) -> Self {
         let shared = streams::Shared::new(None);
         let driver = driver::Driver::new(shared.clone());

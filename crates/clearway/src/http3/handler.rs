@@ -22,16 +22,16 @@ use crate::{Endpoint, EndpointError, ServerConfig};
 /// Number of bytes of content to pull from a source, or to read from the transport, at once.
 const CHUNK: usize = 256 << 10;
 
-/// Answers the requests of one connection inside the shard. Its methods must not block.
+/// Responds to the requests on one connection inside the shard. The methods must not block.
 ///
-/// A request must be answered in one of the calls for it, the last of which is
+/// The response to a request must be sent in one of the calls for it, the last of which is
 /// [`finished`](Self::finished) or [`failed`](Self::failed). If there is no response by then, the
 /// stream is reset with H3_INTERNAL_ERROR or H3_REQUEST_CANCELLED.
 pub trait Handler: Send {
     /// Called when a request was received; its content, if there is any, follows.
     ///
-    /// The request may be answered now or in a later call for the same stream. If it is not
-    /// answered now, a client that expects it gets 100 (Continue; RFC 9110 §10.1.1).
+    /// The response may be sent now or in a later call for the same stream. If it is not sent now,
+    /// a client that expects 100 (Continue) gets it (RFC 9110 §10.1.1).
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>);
 
     /// Called when content of a request was received. There is no backpressure: content is passed
@@ -50,7 +50,7 @@ pub trait Handler: Send {
         let _ = (stream, trailers);
     }
 
-    /// Called when a request was cut off or malformed, its client has stopped reading the response,
+    /// Called when a request was aborted or malformed, its client has stopped reading the response,
     /// or the client has made no progress for longer than the [timeouts](Self::timeouts) permit
     /// (H3_REQUEST_CANCELLED).
     ///
@@ -59,25 +59,26 @@ pub trait Handler: Send {
         let _ = (stream, code);
     }
 
-    /// Returns how long the client may make no progress; `None`, the default, means no limit.
+    /// Returns the limits on how long the client may make no progress; `None`, the default, means
+    /// no limits.
     ///
     /// Called in each turn in which the connection has requests in progress.
     fn timeouts(&self) -> Option<Timeouts> {
         None
     }
 
-    /// Called with the connection's final metrics when it was discarded.
+    /// Called with the connection's final statistics when it is discarded.
     fn closed(&mut self, statistics: &Statistics) {
         let _ = statistics;
     }
 }
 
-/// A source of content that is available without waiting. It is pulled when the transport accepts
-/// more.
+/// A source of content that is available without waiting. Content is pulled when the transport
+/// accepts more.
 pub trait BodySource: Send {
     /// Returns the next content, ideally `wanted` bytes; `None` or an empty value at the end.
     ///
-    /// After a short piece it may be called again before the transport has taken that piece.
+    /// After a short piece, this may be called again before the transport has taken that piece.
     fn next(&mut self, wanted: usize) -> Option<Bytes>;
 
     /// Returns the trailer section. Called at the end of the content.
@@ -113,7 +114,7 @@ impl RequestStream<'_> {
 
     /// Returns the client's verified certificate chain, starting with its own certificate.
     ///
-    /// `None` unless the server requests certificates
+    /// Returns `None` unless the server requests certificates
     /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the
     /// client has one.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
@@ -123,7 +124,7 @@ impl RequestStream<'_> {
     /// Sends an interim response (1xx, but not 101).
     ///
     /// # Errors
-    /// If it would be malformed, or the client has stopped reading the response.
+    /// If the interim response would be malformed, or the client has stopped reading the response.
     pub fn inform(&mut self, response: &Response<()>) -> Result<(), SendError> {
         self.turn.inform(self.id, response)
     }
@@ -143,8 +144,8 @@ impl RequestStream<'_> {
     ) -> Result<(), SendError> {
         let Self { turn, responses, id } = self;
         let Some(source) = body else { return turn.respond(*id, response, true) };
-        // The first content is sent with the header section in one write, and so is the end if it
-        // is already known.
+        // The header section and the first content are sent in one write, as is the end if it is
+        // already known.
         let mut body = Outgoing::new(source);
         let (first, is_last) = body.first();
         let (taken, is_over) = turn.respond_with(*id, response, first, is_last)?;
@@ -170,22 +171,22 @@ impl RequestStream<'_> {
     /// Sends a datagram that belongs to this extended CONNECT request (RFC 9297).
     ///
     /// # Errors
-    /// If it cannot be sent; see [`DatagramError`].
+    /// If the datagram cannot be sent; see [`DatagramError`].
     pub fn send_datagram(&mut self, payload: &[u8]) -> Result<(), DatagramError> {
         self.turn.send_datagram(self.id, payload)
     }
 
-    /// Stops reading the rest of the request. Use [`Code::NO_ERROR`] if the response does not
-    /// depend on it (RFC 9114 §4.1).
+    /// Stops reading the request. Use [`Code::NO_ERROR`] if the response does not depend on the
+    /// rest of the request (RFC 9114 §4.1).
     pub fn stop(&mut self, code: Code) {
         self.turn.stop(self.id, code);
     }
 
     /// Shuts the connection down gracefully (RFC 9114 §5.2).
     ///
-    /// Asks the client to send no more requests, accepts those that were in transit for a round
-    /// trip, reports which ones were accepted (two GOAWAY frames), and closes the connection when
-    /// they are answered.
+    /// Asks the client to send no more requests, accepts requests that were in transit for one more
+    /// round trip, reports which requests were accepted (two GOAWAY frames), and closes the
+    /// connection when the responses are complete.
     pub fn shut_down_connection(&mut self) {
         self.responses.is_finishing = true;
     }
@@ -232,10 +233,10 @@ impl<H: Handler> Application for HandlerApplication<H> {
     }
 }
 
-/// Creates an endpoint at the local address `bind` that answers HTTP/3 requests inside its shards.
+/// Creates an endpoint at the local address `bind` that serves HTTP/3 requests inside its shards.
 ///
 /// `handlers` creates a handler for each connection; each shard has a clone of it. The
-/// configuration's application protocols are replaced by that of HTTP/3.
+/// configuration's application protocols are replaced by HTTP/3's.
 ///
 /// # Errors
 /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -255,7 +256,7 @@ pub fn serve_in_shard<H: Handler + 'static>(
     Endpoint::server_with_applications(bind, config, acceptor)
 }
 
-/// Creates a handler for each client.
+/// Creates the handler for each client.
 struct Handlers<F> {
     handlers: F,
     config: Config,

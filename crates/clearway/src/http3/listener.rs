@@ -8,14 +8,14 @@ use super::{Error, Timeouts};
 
 /// Receives notifications about a connection's requests and its end.
 pub(super) trait Listener: Send {
-    /// Returns whether requests are answered while their connection is processed, so that it has to
+    /// Returns whether responses are produced while the connection is processed, so that it has to
     /// be processed again.
     fn answers_here(&self) -> bool;
 
-    /// Returns how long clients may make no progress.
+    /// Returns the limits on how long clients may make no progress.
     fn timeouts(&self) -> Option<Timeouts>;
 
-    /// Called when requests wait in `shared`.
+    /// Called when requests are waiting in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);
 
     /// Called when a response has failed because of this endpoint.

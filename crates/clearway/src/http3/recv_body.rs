@@ -17,23 +17,23 @@ use super::{Datagrams, Error};
 
 /// The content of a message that is being received.
 ///
-/// The end is reported only if the message is complete: it has the length of its content-length
-/// field, and was not cut off.
+/// The end is reported only if the message is complete, that is, it was not aborted and its length
+/// matches the content-length field.
 ///
 /// While the task does not read, data is buffered up to the stream's maximum receive window or 1
-/// MiB, whichever is less; for all exchanges of a connection together, up to the connection's
-/// maximum window or 2 MiB. Beyond that, flow control stops the peer, which may have sent one more
-/// window.
+/// MiB, whichever is less. For all exchanges on a connection together, the limit is the
+/// connection's maximum window or 2 MiB. Beyond these limits, flow control stops the peer, which
+/// may already have sent one more window.
 ///
-/// When a server drops it before the end, the rest is read and discarded, up to [8
+/// When a server drops the body before its end, the rest is read and discarded, up to [8
 /// MiB](super::Server::discard_limit); then STOP_SENDING with H3_NO_ERROR is sent (RFC 9114 §4.1).
 /// Some clients, including Chromium 156, ignore a response that arrives with STOP_SENDING before
 /// they have sent everything. In a tunnel, and after the response was reset, STOP_SENDING is sent
-/// immediately. When a client drops it, STOP_SENDING with H3_REQUEST_CANCELLED is sent, which also
-/// cancels the request.
+/// immediately. When a client drops the body, STOP_SENDING with H3_REQUEST_CANCELLED is sent, which
+/// also cancels the request.
 ///
 /// If the client expects 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server
-/// sends it when a task first waits for content, unless the response has begun.
+/// sends that response when a task first waits for content, unless the final response has begun.
 pub struct RecvBody {
     end: ReceiveEnd,
     chunks: VecDeque<Bytes>,
@@ -45,7 +45,7 @@ impl RecvBody {
         Self { end, chunks: VecDeque::new(), is_complete: false }
     }
 
-    /// Waits for the next content; `None` when the message is complete.
+    /// Waits for the next piece of content. Returns `None` when the message is complete.
     ///
     /// # Cancel safety
     /// If the future is dropped, no content is lost.
@@ -71,8 +71,8 @@ impl RecvBody {
     /// Waits for the whole content.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if it is longer than `limit` bytes, and the error that cut the message
-    /// off.
+    /// [`Error::TooLarge`] if the content is longer than `limit` bytes; otherwise the error that
+    /// aborted the message.
     pub async fn bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.chunk().await {
@@ -89,7 +89,7 @@ impl RecvBody {
     /// content is discarded.
     ///
     /// # Errors
-    /// The error that cut the message off.
+    /// The error that aborted the message.
     pub async fn trailers(&mut self) -> Result<Option<HeaderMap>, Error> {
         while let Some(chunk) = self.chunk().await {
             chunk?;
@@ -102,8 +102,8 @@ impl RecvBody {
         self.end.datagrams()
     }
 
-    /// Changes the priority of the exchange (RFC 9218): a client requests it from the server, a
-    /// server sets it.
+    /// Changes the priority of the exchange (RFC 9218). A client requests the change from the
+    /// server; a server applies it.
     pub fn set_priority(&self, priority: Priority) {
         self.end.set_priority(priority);
     }
@@ -154,7 +154,7 @@ impl core::fmt::Debug for RecvBody {
     }
 }
 
-/// A task's handle of the receiving end of an exchange.
+/// A task's handle to the receiving half of an exchange.
 pub(super) struct ReceiveEnd {
     shared: Arc<Shared>,
     key: usize,
@@ -199,7 +199,7 @@ impl ReceiveEnd {
         self.shared.lock().app.all.get_mut(self.key)?.receive.trailers.take().map(|it| *it)
     }
 
-    /// Returns the next interim response; `None` when the final one has arrived.
+    /// Returns the next interim response; `None` when the final response has arrived.
     pub(super) fn poll_informational(
         &self,
         context: &Context<'_>,
@@ -220,7 +220,7 @@ impl ReceiveEnd {
         })
     }
 
-    /// Waits until `take` finds something in the received data.
+    /// Waits until `take` returns a result from the received data.
     fn poll_head<T>(
         &self,
         context: &Context<'_>,
@@ -270,7 +270,7 @@ impl ReceiveEnd {
             return;
         }
         if self.is_client && exchange.send.cancel(code) {
-            // The response will not be read, so the request is canceled too.
+            // The response will not be read, so the request's sending half is canceled too.
             exchange.send.buffer.wake(effects);
         }
         state.change(self.key);

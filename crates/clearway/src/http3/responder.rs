@@ -12,13 +12,13 @@ use super::exchanges::Shared;
 use super::{Body, Datagrams, Error, SendBody};
 use crate::bridge::Established;
 
-/// Answers one request.
+/// Sends the response to one request.
 ///
 /// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED, or with
 /// H3_INTERNAL_ERROR if the task that drops it panics.
 ///
 /// Connection-specific fields are removed from responses (RFC 9114 §4.2): Connection and the fields
-/// that it names, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
+/// that its value names, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
 #[derive(Debug)]
 pub struct Responder {
     send: SendBody,
@@ -37,14 +37,14 @@ impl Responder {
         Self { send, method, remote_address, established }
     }
 
-    /// Returns the client's address when the connection was established.
+    /// Returns the address that the client had when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote_address
     }
 
     /// Returns the client's verified certificate chain, starting with its own certificate.
     ///
-    /// `None` unless the server requests certificates
+    /// Returns `None` unless the server requests certificates
     /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the
     /// client has one.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
@@ -84,11 +84,11 @@ impl Responder {
 
     /// Sends the response, and waits until the transport has taken all of it.
     ///
-    /// Content of responses that must not have any (to HEAD, 204 and 304) is omitted.
+    /// Content is omitted from responses that must not have any (responses to HEAD, 204 and 304).
     ///
     /// # Errors
     /// [`Error::Stopped`] if the client has canceled the request, [`Error::Send`] if the response
-    /// would be malformed, [`Error::Body`] if its body fails, and the error that ended the
+    /// would be malformed, [`Error::Body`] if its body fails, or the error that ended the
     /// connection.
     ///
     /// # Cancel safety
@@ -96,14 +96,15 @@ impl Responder {
     pub async fn respond<B: Into<Body>>(self, response: Response<B>) -> Result<(), Error> {
         match self.begin(response) {
             (mut send, None) => poll_fn(|context| send.poll_over(context)).await,
-            // Boxed so that the future of a response that is available immediately need not have
+            // Boxed so that the future of a response that is available immediately need not reserve
             // space for a stream.
             (send, Some(pump)) => Box::pin(pump.run(send)).await,
         }
     }
 
     /// Sends the part of the response that is available immediately, and returns the pump for the
-    /// rest. Without a pump, all of it is sent, whether or not the returned sending end is dropped.
+    /// rest. Without a pump, the whole response is sent, even if the returned sending half is
+    /// dropped.
     pub(super) fn begin<B: Into<Body>>(self, response: Response<B>) -> (SendBody, Option<Pump>) {
         let (mut parts, body) = response.into_parts();
         let body = body.into();
@@ -126,7 +127,7 @@ impl Responder {
     }
 
     /// Waits until the client has canceled the request or the connection is lost, and returns the
-    /// reason. Await it concurrently with the work for the response.
+    /// reason. Await this concurrently with producing the response.
     pub async fn cancelled(&mut self) -> Error {
         poll_fn(|context| self.send.poll_failed(context)).await
     }
@@ -137,12 +138,12 @@ impl Responder {
         self.send.reset(Code::REQUEST_REJECTED);
     }
 
-    /// Returns the connection, on whose shard tasks can be started.
+    /// Returns the connection, for starting tasks on its shard.
     pub(super) fn spawner(&self) -> Arc<Shared> {
         self.send.shared()
     }
 
-    /// Returns the sending end for a response with this status.
+    /// Returns the sending half for a response with this status.
     fn prepare(mut self, status: StatusCode) -> SendBody {
         let is_bodiless = self.method == Method::HEAD
             || status == StatusCode::NO_CONTENT
@@ -152,7 +153,7 @@ impl Responder {
     }
 
     fn announces_length(&self, status: StatusCode, body: &Body) -> bool {
-        // An empty body for HEAD says nothing about the length of the response to GET.
+        // An empty body for HEAD does not imply that the response to GET would be empty.
         let is_known = self.method != Method::HEAD || body.length() > Some(0);
         is_known
             && self.method != Method::CONNECT
@@ -170,7 +171,7 @@ pub(super) fn announce_length(headers: &mut HeaderMap, body: &Body) {
     }
 }
 
-/// Formats a number as a field value, with no allocation except that of the value.
+/// Formats a number as a field value, without any allocation except for the value.
 fn number(value: u64) -> HeaderValue {
     // Any u64 has at most 20 digits.
     let mut digits = [b'0'; 20];

@@ -17,32 +17,32 @@ use crate::bridge::SendState;
 /// Number of bytes that [`AsyncWrite`] copies at once.
 const COPY: usize = 64 << 10;
 
-/// The sending end of one message: send content, then call [`finish`](Self::finish).
+/// The sending half of one message: send content, then call [`finish`](Self::finish).
 ///
-/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or
-/// H3_INTERNAL_ERROR if a server's task drops it because it panics. A peer never mistakes a partial
+/// Dropping it earlier cancels the message: the peer gets H3_REQUEST_CANCELLED, or
+/// H3_INTERNAL_ERROR if a task on a server drops it in a panic. A peer never mistakes a partial
 /// message for a complete one.
 ///
-/// Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection, plus a
-/// chunk for each; beyond that, writing waits.
+/// Up to 1 MiB is buffered per stream, and up to 2 MiB on all streams of a connection, plus one
+/// chunk per stream. When a limit is reached, writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
-    /// The whole message was passed on or canceled, so dropping this has no effect.
+    /// Set if the whole message was passed on or canceled, so that dropping this has no effect.
     is_committed: bool,
-    /// The message must not have content (RFC 9110 §6.4.1), so content is omitted.
+    /// Set if the message must not have content (RFC 9110 §6.4.1), so that content is omitted.
     is_bodiless: bool,
     /// Whether the message is a response.
     is_response: bool,
 }
 
 impl SendBody {
-    /// Creates the sending end of a request.
+    /// Creates the sending half of a request.
     pub(super) fn of_request(shared: Arc<Shared>, key: usize) -> Self {
         Self { shared, key, is_committed: false, is_bodiless: false, is_response: false }
     }
 
-    /// Creates the sending end of a response.
+    /// Creates the sending half of a response.
     pub(super) fn of_response(shared: Arc<Shared>, key: usize) -> Self {
         Self { shared, key, is_committed: false, is_bodiless: false, is_response: true }
     }
@@ -52,18 +52,18 @@ impl SendBody {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the other handle
-    /// of a client's request was dropped, [`Error::Send`] if the content is longer than its
-    /// content-length field states, and the error that ended the connection.
+    /// of a client's request was dropped, [`Error::Send`] if the content is longer than the
+    /// content-length field states, or the error that ended the connection.
     ///
     /// # Cancel safety
-    /// If the future is dropped, nothing of the chunk is sent.
+    /// If the future is dropped, no part of the chunk is sent.
     pub async fn write_chunk(&mut self, chunk: impl Into<Bytes>) -> Result<(), Error> {
         let mut chunk = chunk.into();
         poll_fn(|context| self.poll_write_chunk(context, &mut chunk)).await
     }
 
-    /// Polls to send content, like [`write_chunk`](Self::write_chunk); `chunk` is empty after it
-    /// was accepted.
+    /// Polls to send content, like [`write_chunk`](Self::write_chunk). Once accepted, `chunk` is
+    /// left empty.
     pub fn poll_write_chunk(
         &mut self,
         context: &mut Context<'_>,
@@ -76,7 +76,8 @@ impl SendBody {
         self.poll_push(context, |_| core::mem::take(chunk)).map_ok(|_| ())
     }
 
-    /// Buffers the data that `make` returns for the available room. Returns its length in bytes.
+    /// Buffers the data that `make` returns when passed the available room. Returns the data's
+    /// length in bytes.
     fn poll_push(
         &self,
         context: &Context<'_>,
@@ -93,7 +94,7 @@ impl SendBody {
         .unwrap_or_else(|error| Poll::Ready(Err(error)))
     }
 
-    /// Buffers content for which there was room before. Returns whether there is room for more.
+    /// Buffers content for which the caller has found room. Returns whether there is room for more.
     pub(super) fn push(&mut self, chunk: Bytes) -> Result<bool, Error> {
         if self.is_bodiless {
             return Ok(true);
@@ -112,7 +113,7 @@ impl SendBody {
         })
     }
 
-    /// Waits until there is room for content, so that it need not be produced or held earlier.
+    /// Waits until there is room for content, so that it need not be produced or buffered earlier.
     ///
     /// # Errors
     /// Same as [`write_chunk`](Self::write_chunk).
@@ -126,9 +127,9 @@ impl SendBody {
     /// Waits until the peer's flow control permits more content than has been written and there is
     /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
     ///
-    /// A task that produces content only on credit buffers little for a peer that does not read.
-    /// [`room`](Self::room) does not ensure this: there is room for a first chunk regardless of the
-    /// peer's credit.
+    /// A task that produces content only when it has credit buffers little for a peer that does not
+    /// read. [`room`](Self::room) does not ensure this: there is always room for a first chunk,
+    /// regardless of the peer's credit.
     ///
     /// # Errors
     /// Same as [`write_chunk`](Self::write_chunk).
@@ -163,8 +164,8 @@ impl SendBody {
     /// Ends the message, and waits until the transport has taken all of it.
     ///
     /// # Errors
-    /// [`Error::Send`] if the content is shorter than its content-length field states, and the
-    /// errors of [`write_chunk`](Self::write_chunk).
+    /// [`Error::Send`] if the content is shorter than the content-length field states, or an error
+    /// of [`write_chunk`](Self::write_chunk).
     ///
     /// # Cancel safety
     /// After the first poll, the whole message is sent even if the future is dropped.
@@ -184,8 +185,8 @@ impl SendBody {
         Datagrams::new(&self.shared, self.key)
     }
 
-    /// Changes the priority of the exchange (RFC 9218): a client requests it from the server, a
-    /// server sets it.
+    /// Changes the priority of the exchange (RFC 9218). A client requests the change from the
+    /// server; a server applies it.
     pub fn set_priority(&self, priority: Priority) {
         set_priority(&self.shared, self.key, priority);
     }
@@ -201,8 +202,8 @@ impl SendBody {
         self.cancel(code);
     }
 
-    /// Cancels the message because it could not be produced; the local receiving end of the
-    /// exchange fails with `error`.
+    /// Cancels the message because it could not be produced. The receiving half of the exchange on
+    /// this endpoint fails with `error`.
     pub(super) fn fail(mut self, error: &Error) {
         self.fail_in_place(error);
     }
@@ -237,8 +238,8 @@ impl SendBody {
         self.commit_with(None, Bytes::new(), trailers);
     }
 
-    /// Passes on the header section of a response, if there is one, and the whole content, and ends
-    /// the message.
+    /// Passes the header section of a response, if there is one, and the whole content to the
+    /// shard, and ends the message.
     pub(super) fn commit_with(
         &mut self,
         head: Option<Response<()>>,
@@ -263,7 +264,7 @@ impl SendBody {
         });
     }
 
-    /// Passes on the header section of a response.
+    /// Passes the header section of a response to the shard.
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
             exchange.has_response = true;
@@ -273,7 +274,7 @@ impl SendBody {
         });
     }
 
-    /// Passes on an interim response.
+    /// Passes an interim response to the shard.
     pub(super) fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.act(|exchange, effects| match exchange.send.buffer.state() {
             SendState::Failed(error) => Err(Error::clone(error)),
@@ -295,7 +296,7 @@ impl SendBody {
     }
 
     /// Waits until sending has failed because of the peer or the connection. Never completes if the
-    /// message is handed over before.
+    /// whole message is handed over to the transport first.
     pub(super) fn poll_failed(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         match ready!(self.poll_over(context)) {
             Ok(()) => Poll::Pending,
@@ -333,7 +334,7 @@ impl SendBody {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
-        // Fails if the exchange has ended, which then need not be canceled.
+        // Fails if the exchange has ended; it then need not be canceled.
         let _ = self.act(|exchange, effects| {
             if exchange.send.cancel(code) {
                 effects.wake_shard();

@@ -18,9 +18,9 @@ use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server for tasks.
 ///
-/// When it is dropped, new clients are refused. Requests that were [accepted](Self::accept) can
-/// still be answered; the others are rejected (H3_REQUEST_REJECTED), so that clients can send them
-/// elsewhere.
+/// When it is dropped, new clients are refused. Responses to requests that were
+/// [accepted](Self::accept) can still be sent; other requests are rejected (H3_REQUEST_REJECTED),
+/// so that clients can send them elsewhere.
 pub struct Server {
     accepting: Arc<Accepting>,
     endpoint: Endpoint,
@@ -28,7 +28,7 @@ pub struct Server {
 
 impl Server {
     /// Creates a server at the local address `bind`; port 0 means any free port. The
-    /// configuration's application protocols are replaced by that of HTTP/3.
+    /// configuration's application protocols are replaced by HTTP/3's.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -58,8 +58,8 @@ impl Server {
         Ok(Self { accepting, endpoint })
     }
 
-    /// Abandons streams on which the client makes no progress. Without this, the server waits for
-    /// them as long as the connection lasts. Only the first call has an effect.
+    /// Abandons streams on which the client makes no progress. Without timeouts, the server waits
+    /// for such streams as long as the connection lasts. Only the first call has an effect.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
         self.accepting.set_timeouts(timeouts);
         self
@@ -67,12 +67,12 @@ impl Server {
 
     /// Reports responses that fail because of this endpoint to `hook`.
     ///
-    /// These are responses that HTTP/3 cannot send, whose body fails, or whose task panics. Each is
-    /// reset with H3_INTERNAL_ERROR, and logged as a `tracing` event of level WARN, with or without
-    /// a hook. Failures that the client causes, by canceling its request or going away, are not
-    /// reported.
+    /// This includes responses that cannot be sent over HTTP/3, whose body fails, or whose task
+    /// panics. Each one is reset with H3_INTERNAL_ERROR, and logged as a `tracing` event of level
+    /// WARN, with or without a hook. Failures that the client causes, by canceling its request or
+    /// going away, are not reported.
     ///
-    /// The hook is called on the thread of a shard, so it must not block. It works with
+    /// The hook is called on the thread of a shard, so it must not block. It is called with
     /// [`serve`](Self::serve), [`serve_on_shards`](Self::serve_on_shards) and
     /// [`accept`](Self::accept). Only the first hook is used.
     pub fn on_error(self, hook: impl Fn(&ResponseFailure) + Send + Sync + 'static) -> Self {
@@ -80,10 +80,10 @@ impl Server {
         self
     }
 
-    /// Sets how many unread bytes of a request that has been answered are read and discarded before
+    /// Sets how many unread bytes of a request are read and discarded after its response before
     /// STOP_SENDING is sent (RFC 9114 §4.1). The default is 8 MiB.
     ///
-    /// With 0 STOP_SENDING is sent immediately, and some clients then ignore the response. Applies
+    /// With 0, STOP_SENDING is sent immediately, and some clients then ignore the response. Applies
     /// to connections that begin later.
     pub fn discard_limit(self, bytes: u64) -> Self {
         self.accepting.set_discard_limit(bytes);
@@ -100,14 +100,14 @@ impl Server {
         self.endpoint.local_address()
     }
 
-    /// Waits for the next request of any client; connections take turns.
+    /// Waits for the next request from any client; connections take turns.
     ///
     /// Returns `None` when the server was [shut down](Self::shutdown), or its endpoint was closed
     /// or has [failed](Endpoint::failure), and its last connection is gone. Any number of tasks may
     /// accept.
     ///
-    /// Requests that are not accepted wait; the transport's limit on open streams bounds their
-    /// number per connection. A request is returned even if its client has since closed the
+    /// Requests that are not accepted remain queued; the transport's limit on open streams bounds
+    /// their number per connection. A request is returned even if its client has since closed the
     /// connection or the connection was lost: the received part of its content can be read, and
     /// [`Responder::cancelled`] returns immediately. This applies to at most 1,024 ended
     /// connections at a time.
@@ -118,8 +118,8 @@ impl Server {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }
 
-    /// Answers every request with the response that `service` returns, each in its own task, until
-    /// [`accept`](Self::accept) returns `None`.
+    /// Responds to every request with the response that `service` returns, each in its own task,
+    /// until [`accept`](Self::accept) returns `None`.
     ///
     /// [`Endpoint::failure`] then returns the reason if the server failed. If a client cancels its
     /// request, or its connection is lost, the future of `service` is dropped at its next await.
@@ -144,11 +144,11 @@ impl Server {
     /// [`tokio::task::spawn_blocking`]. If this is called in a tokio runtime, the tasks run inside
     /// it, and can await these as well as timers, sockets and files.
     ///
-    /// When the runtime shuts down, the tasks are dropped, as its own tasks are, and further
-    /// requests are reset.
+    /// When the runtime shuts down, the tasks are dropped like its own tasks, and further requests
+    /// are reset.
     ///
     /// # Cancel safety
-    /// If this future is dropped, requests are still answered until the server is shut down.
+    /// If this future is dropped, the server still responds to requests until it is shut down.
     pub async fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -158,7 +158,7 @@ impl Server {
         let runtime = Runtime::current();
         let answer = move |request, responder| answer(service.clone(), request, responder);
         self.accepting.answer_with(answering(runtime, answer));
-        // Requests that arrived before.
+        // Handles the requests that arrived earlier.
         while let Some((request, responder)) = self.accept().await {
             self.accepting.spawn(request, responder);
         }
@@ -166,10 +166,10 @@ impl Server {
 
     /// Shuts the server down gracefully (RFC 9114 §5.2).
     ///
-    /// Refuses new clients, asks connected ones to send no more requests, accepts requests that
-    /// were in transit for a round trip, reports which ones were accepted (two GOAWAY frames), and
-    /// waits until they are answered and all connections are closed. A client that no longer
-    /// responds delays this until the idle timeout.
+    /// Refuses new clients, asks connected clients to send no more requests, accepts requests that
+    /// were in transit for one more round trip, reports which requests were accepted (two GOAWAY
+    /// frames), and waits until the responses are complete and all connections are closed. A client
+    /// that no longer responds delays this until the idle timeout.
     ///
     /// [`accept`](Self::accept) still returns the requests that are accepted.
     pub async fn shutdown(&self) {
@@ -178,7 +178,8 @@ impl Server {
     }
 }
 
-/// Answers a request with `service`, unless it is canceled before there is a response.
+/// Responds to a request with the response from `service`, unless the request is canceled before
+/// there is one.
 async fn answer<S, F, B>(service: S, request: Request<RecvBody>, mut responder: Responder)
 where
     S: Fn(Request<RecvBody>) -> F,
@@ -186,7 +187,7 @@ where
     B: Into<Body>,
 {
     let response = tokio::select! {
-        // An immediate response need not be checked against a cancellation.
+        // If the response is available immediately, cancellation need not be checked.
         biased;
         response = service(request) => response,
         _ = responder.cancelled() => return,

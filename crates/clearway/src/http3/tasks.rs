@@ -20,16 +20,16 @@ use super::listener::{Listener, ResponseFailure};
 /// The tasks of one connection, as the driver sees them.
 pub(super) struct Tasks {
     shared: Arc<Shared>,
-    /// The data that waits between the protocol and the tasks.
+    /// The total amount of data that waits between the protocol and the tasks.
     totals: Totals,
-    /// The exchanges that the protocol or a task still needs.
+    /// Number of exchanges that the protocol or a task still needs.
     exchanges: u64,
     listener: Option<Box<dyn Listener>>,
     /// Kept to reuse its memory.
     effects: Effects,
     /// Kept to reuse its memory.
     changed: Vec<usize>,
-    /// Still set if the application panicked.
+    /// Set during processing, so still set if the application panicked.
     is_processing: bool,
 }
 
@@ -48,7 +48,7 @@ impl Driver<Tasks> {
     }
 }
 
-/// Work that a turn leaves for when the lock is released.
+/// Work that a turn defers until the lock is released.
 pub(super) struct News {
     has_requests: bool,
     failures: Vec<Failure>,
@@ -69,7 +69,7 @@ impl Tasks {
     }
 
     /// Logs and reports responses that failed because of this endpoint, since the task that
-    /// answered may not wait for the outcome.
+    /// responded may not wait for the outcome.
     fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
         for Failure { stream, error } in failures {
             tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
@@ -97,7 +97,7 @@ impl App for Tasks {
         }
     }
 
-    /// Returns whether tasks have answered requests, so that there is more to move.
+    /// Returns whether tasks have produced responses, so that there is more to move.
     fn after(&mut self, news: News, connection: &Connection) -> bool {
         let listener = self.listener.as_mut().filter(|_| news.has_requests);
         let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
@@ -125,7 +125,7 @@ impl App for Tasks {
         let mut state = self.shared.lock();
         state.compact();
         if self.listener.is_some() {
-            // A server's tasks do not use them.
+            // A server's tasks do not use the statistics.
             state.statistics = None;
         }
     }
@@ -145,7 +145,7 @@ impl Drop for Tasks {
     fn drop(&mut self) {
         self.shared
             .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
-        // Effects are left over if something has panicked.
+        // Effects are left over if there was a panic.
         self.effects.carry_out(&self.shared);
         if let Some(listener) = &mut self.listener {
             listener.on_gone();
@@ -160,9 +160,9 @@ mod tests {
     use super::*;
     use crate::bridge::Established;
 
-    /// The memory that the shard and the tasks use per connection, in addition to the states of the
-    /// transport and of HTTP/3, which `limits/tests/idle.rs` counts: 880 bytes when last measured.
-    /// Growth by a twentieth fails the test.
+    /// The shard and the tasks used 880 bytes per connection when last measured. The states of the
+    /// transport and of HTTP/3 are not included: `limits/tests/idle.rs` counts them. Growth by a
+    /// twentieth fails the test.
     #[test]
     fn an_idle_connection_takes_little_here() {
         let sizes = [size_of::<Driver<Tasks>>(), size_of::<Shared>(), size_of::<Established>()];

@@ -18,7 +18,7 @@ use super::{Body, Error, RecvBody, Responder, SendBody};
 use crate::wakes_tests::world::{DELAY, Scene, Side, Wakes, World, now_or_never};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The default of the transport parameter (RFC 9000 §18.2).
+/// The default of the transport parameter `max_ack_delay` (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const STREAM_WINDOW: usize = 64 << 10;
 const CODE: Code = Code::REQUEST_CANCELLED;
@@ -36,7 +36,7 @@ impl Scene for Pair {
     }
 }
 
-/// The two ends of an exchange.
+/// Both endpoints' handles to an exchange.
 struct Exchange {
     request: SendBody,
     response: PendingResponse,
@@ -185,7 +185,7 @@ fn cancelled_exchanges_end_on_the_other_side() {
     let response = pair.expect(1, response.response(), |_| drop(responder));
     response.unwrap_err();
 
-    // The client closes.
+    // The client closes the connection.
     let mut pair = Pair::new();
     let Exchange { request: _request, response: _response, received: _received, mut responder } =
         pair.post();
@@ -243,7 +243,8 @@ fn a_request_that_waits_for_a_stream_follows_when_one_ends() {
     });
     pair.world.spawn(async move { response.response().await.unwrap().into_body().chunk().await });
     let (took, accepted) = pair.world.wait(&accepting, SECOND).unwrap();
-    // The end of the response, its acknowledgment, the new limit, the request.
+    // This takes four one-way trips: the end of the response, its acknowledgment, the new limit,
+    // and the request.
     assert!(accepted && took <= DELAY * 4 + MAX_ACK_DELAY, "{took:?}");
     drop((second, third));
 }

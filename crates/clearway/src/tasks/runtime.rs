@@ -1,9 +1,9 @@
 //! The tokio runtimes that tasks on shards belong to, and detection of their shutdown.
 //!
-//! Timers and sockets of a runtime panic when they are polled after it has begun to shut down.
-//! tokio drops its own tasks before that, and tasks on shards have to end then too. To detect the
-//! shutdown, each runtime runs a task. When the runtime drops that task, the drop waits until no
-//! shard is polling a task of the runtime, and no poll begins afterward.
+//! A runtime's timers and sockets panic if they are polled after the runtime has begun to shut
+//! down. tokio drops its own tasks before that, and tasks on shards have to end then too. To detect
+//! the shutdown, each runtime runs a task. When the runtime drops that task, the drop waits until
+//! no shard is polling a task of the runtime, and no poll begins afterward.
 
 use core::task::Waker;
 use core::time::Duration;
@@ -16,17 +16,18 @@ use slab::Slab;
 use tokio::runtime::{EnterGuard, Handle, Id};
 use tokio::sync::Notify;
 
-/// Number of locks. A polling thread takes one of them, so that shards do not share a lock.
+/// Number of locks. A polling thread takes one of the locks, so that shards do not contend for a
+/// single lock.
 const GATES: usize = 16;
-/// Maximum number of times, once per millisecond, that the shutdown checks whether a poll in
-/// progress has finished. A task that does not return by then blocks its shard, and may itself be
-/// waiting for the end of the runtime.
+/// Maximum number of times that the shutdown checks, once per millisecond, whether a poll in
+/// progress has finished. A task that does not return in this time blocks its shard, and may itself
+/// be waiting for the end of the runtime.
 const MAX_LOOKS: usize = 1000;
 
 /// Runtimes that have tasks on shards.
 static RUNTIMES: Mutex<Vec<(Id, Weak<Owner>)>> = Mutex::new(Vec::new());
 
-/// A tokio runtime whose shutdown is detected as long as a clone of this exists.
+/// A tokio runtime whose shutdown is detected as long as a clone of this handle exists.
 #[derive(Clone)]
 pub(crate) struct Runtime(Arc<Owner>);
 
@@ -45,7 +46,7 @@ impl Drop for Owner {
 struct Life {
     has_ended: AtomicBool,
     gates: [Gate; GATES],
-    /// Tasks that end with the runtime.
+    /// Wakers of the tasks that end with the runtime.
     tasks: Mutex<Slab<Waker>>,
     /// Notified when the last reference to the runtime is dropped.
     is_released: Notify,

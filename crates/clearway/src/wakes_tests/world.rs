@@ -1,6 +1,6 @@
-//! Two endpoints with their applications and tasks in virtual time, run as shards would run them:
-//! an application is called only when something was received, a timer has expired, a task has woken
-//! the shard, or the connection has events of its own.
+//! Simulates two endpoints with their applications and tasks in virtual time, run as shards would
+//! run them: an application is called only when something was received, a timer has expired, a task
+//! has woken the shard, or the connection has events of its own.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -68,7 +68,7 @@ impl Wake for Woken {
 pub(crate) struct Outcome<T>(Arc<Mutex<Option<(Timestamp, T)>>>);
 
 impl<T> Outcome<T> {
-    /// Takes the result, if it is available.
+    /// Removes and returns the result, if it is available.
     pub(crate) fn take(&self) -> Option<(Timestamp, T)> {
         self.0.lock().unwrap().take()
     }
@@ -95,7 +95,7 @@ pub(crate) struct World {
     buffer: Vec<u8>,
 }
 
-/// The application of an endpoint, and the state that it shares with tasks.
+/// The application of an endpoint, and the state that the application shares with tasks.
 pub(crate) type Side = (Box<dyn Application>, Arc<dyn Wakes>);
 
 fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
@@ -107,15 +107,15 @@ fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
     Endpoint::new(config, server, Timestamp::ORIGIN, Random::from_number(number))
 }
 
-/// The configurations of both endpoints. Worlds that use the same one share the client's TLS
-/// sessions, which permit early data.
+/// The configurations of both endpoints. Worlds that use the same configurations share the client's
+/// TLS sessions, which permit early data.
 pub(crate) struct Configs {
     client: ClientConfig,
     server: Arc<ServerConfig>,
 }
 
 impl Configs {
-    /// Gives both endpoints this protocol and these settings.
+    /// Creates configurations with this protocol and these settings for both endpoints.
     pub(crate) fn new(protocol: &[u8], transport: TransportConfig) -> Self {
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -142,12 +142,13 @@ fn end(endpoint: Endpoint, (application, shared): Side) -> End {
 }
 
 impl World {
-    /// Creates a client that begins to connect. Both endpoints have the same configuration.
+    /// Creates a world with a client that begins to connect. Both endpoints have the same
+    /// configuration.
     pub(crate) fn new(protocol: &[u8], transport: TransportConfig, sides: [Side; 2]) -> Self {
         Self::with(&Configs::new(protocol, transport), sides)
     }
 
-    /// Creates a client that begins to connect.
+    /// Creates a world with a client that begins to connect.
     pub(crate) fn with(configs: &Configs, [client, server]: [Side; 2]) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let mut client = end(endpoint(1, None), client);
@@ -172,7 +173,7 @@ impl World {
         self.ends[number].application.held_bytes()
     }
 
-    /// Returns when this endpoint's application wants to be called.
+    /// Returns the time at which this endpoint's application wants to be called.
     pub(crate) fn application_deadline(&self, number: usize) -> Option<Timestamp> {
         self.ends[number].application.deadline()
     }
@@ -300,8 +301,8 @@ impl World {
         self.set_now(until);
     }
 
-    /// Runs until the task has a result, and returns it with the elapsed time; `None` if there is
-    /// none after `limit`.
+    /// Runs until the task has a result. Returns the result with the elapsed time, or `None` if
+    /// there is no result after `limit`.
     pub(crate) fn wait<T>(
         &mut self,
         outcome: &Outcome<T>,
@@ -321,7 +322,7 @@ impl World {
 }
 
 impl End {
-    /// Marks the application to be called again for events that it has not seen.
+    /// Schedules another call of the application for events that it has not seen.
     fn note_events(&mut self, handle: ConnectionHandle) {
         let connection = self.endpoint.connection_mut(handle);
         self.is_dirty |= connection.is_some_and(Connection::has_unseen_events);
@@ -339,8 +340,8 @@ pub(crate) trait Scene: Sized {
         self.world().wait(&outcome, Duration::from_secs(1)).expect("it waits too long").1
     }
 
-    /// Starts the waiting task, and acts after a second; the task must continue exactly `trips`
-    /// trips later.
+    /// Starts the waiting task, and calls `act` after a second. The task must continue exactly
+    /// `trips` one-way delays later.
     #[track_caller]
     fn expect<T: Send + 'static>(
         &mut self,
@@ -377,7 +378,7 @@ pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// A counter of tasks.
+/// Counts tasks.
 #[derive(Clone, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 

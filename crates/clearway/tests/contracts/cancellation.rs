@@ -1,5 +1,5 @@
-//! Futures that are documented as cancel-safe, canceled at every await point: nothing is lost or
-//! delivered twice.
+//! Tests of futures that are documented as cancel-safe. They are canceled at every await point, and
+//! nothing is lost or delivered twice.
 //!
 //! A seed determines how often each future is polled before it is dropped and recreated, and
 //! whether it is polled again immediately or when it can continue.
@@ -17,7 +17,7 @@ use crate::stack::{Clearway, Stack};
 use crate::support::{Pair, code, identity, loopback, pattern, run};
 
 const SEEDS: core::ops::Range<u64> = 0..12;
-/// A future is polled fewer times than this before it is dropped.
+/// Upper bound (exclusive) on how often a future is polled before it is dropped.
 const MOST_POLLS: u64 = 5;
 
 /// Pseudorandom numbers from a seed.
@@ -68,7 +68,7 @@ fn writes_and_reads() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
-        // More than is buffered on the way, so that both ends wait.
+        // The content exceeds all buffers on the way, so that both ends have to wait.
         let content = pattern(3 << 20);
         for seed in SEEDS {
             let writing = async {
@@ -147,7 +147,8 @@ fn opening_and_accepting_streams() {
                 let mut random = Seeded(!seed);
                 let mut numbers = [Vec::new(), Vec::new()];
                 while numbers[0].len() + numbers[1].len() < 40 {
-                    // Whichever direction has a stream first, among those that still expect some.
+                    // Accepts a stream of either kind, among the kinds of which streams are still
+                    // missing.
                     let (kind, mut receiving) = canceled!(random, async {
                         tokio::select! {
                             uni = server.accept_uni() => (0, uni.unwrap()),
@@ -171,7 +172,7 @@ fn datagrams() {
     run(async {
         let transport = TransportConfig::builder()
             .max_datagram_frame_size(Some(65_535))
-            // Room for two of them, so that sending waits.
+            // The buffer has room for two datagrams, so that sending has to wait.
             .datagram_send_buffer(2 * (1000 + 64))
             .datagram_notices(true)
             .build();

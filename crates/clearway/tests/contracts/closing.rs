@@ -1,4 +1,5 @@
-//! Closing: the reason reaches the peer, and `wait_idle` returns when no connection is left.
+//! Tests of closing: the reason reaches the peer, and `wait_idle` returns when no connection is
+//! left.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ over_each_stack! {
     an_endpoint_without_connections_is_idle_at_once
 }
 
-/// The only datagram with CONNECTION_CLOSE is lost. The client waits long enough to send it again
-/// when the server sends something (RFC 9000 §10.2.1).
+/// The only datagram with CONNECTION_CLOSE is lost. The client remains in the closing state long
+/// enough to send CONNECTION_CLOSE again when the server sends something (RFC 9000 §10.2.1).
 async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<S: Stack>() {
     let stack = S::new(IDLE);
     let delay = Duration::from_millis(60);
@@ -40,7 +41,7 @@ async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<
     };
     let telling = async {
         relay.lost().await;
-        // The server has not noticed yet, and sends something.
+        // The server has not noticed the close yet, and sends something.
         let mut sending = S::open(&server).await;
         S::write(&mut sending, b"are you there").await;
         let end = S::closed(&server).await;
@@ -51,7 +52,7 @@ async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<
     assert!(told < idle, "the client did not wait: {:?}", told - idle);
 }
 
-/// Three probe timeouts, which are at least three round trips.
+/// The closing period is three probe timeouts, which are at least three round trips.
 async fn waiting_lasts_until_the_closing_period_is_over<S: Stack>() {
     let stack = S::new(IDLE);
     let delay = Duration::from_millis(20);
@@ -90,7 +91,7 @@ fn nothing_is_left_when_waiting_is_over() {
     });
 }
 
-/// A connection counts from its start until its handles are dropped and it has ended.
+/// A connection is waited for from its start until its handles are dropped and it has ended.
 #[test]
 fn a_connection_that_is_in_use_is_waited_for() {
     run(async {
@@ -114,8 +115,8 @@ fn futures_like_poll(future: core::pin::Pin<&mut impl Future>) -> bool {
     future.poll(&mut context).is_pending()
 }
 
-/// An attempt that was never answered is over when it is given up: there may be no peer to receive
-/// a CONNECTION_CLOSE.
+/// A connection attempt that was never answered is over when it is abandoned: there may be no peer
+/// to receive a CONNECTION_CLOSE.
 #[test]
 fn an_attempt_that_was_never_answered_is_not_waited_for() {
     run(async {
@@ -136,7 +137,7 @@ fn an_attempt_that_was_never_answered_is_not_waited_for() {
     });
 }
 
-/// An attempt that cannot be started is not waited for either.
+/// `wait_idle` does not wait for an attempt that cannot be started either.
 #[test]
 fn an_attempt_that_fails_is_not_waited_for() {
     run(async {

@@ -1,5 +1,5 @@
-//! Delivery: data confirmed by `stopped()` can be read by the peer's application, however late it
-//! polls.
+//! Tests of delivery: data confirmed by `stopped()` can be read by the peer's application, however
+//! late it polls.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ over_each_stack! {
     a_client_has_the_connection_of_a_server_that_closes_at_once
 }
 
-/// The server's application accepts its client only after that has closed.
+/// The server's application accepts its client only after the client has closed the connection.
 async fn confirmed_messages_are_read_by_a_server_that_establishes_late<S: Stack>() {
     let stack = S::new(IDLE);
     let connecting = stack.begin(stack.server_address());
@@ -67,7 +67,8 @@ async fn datagrams_that_came_before_a_close_are_read_after_it<S: Stack>() {
     assert_eq!(S::datagram(&server).await, Err(End::by_peer(7, b"bye")));
 }
 
-/// A client closes once it has its response: the close acknowledges the response.
+/// A client closes the connection once it has its response: the close implies that the response has
+/// arrived.
 async fn a_message_whose_reader_closes_at_once_is_delivered<S: Stack>() {
     let stack = S::new(IDLE);
     for _ in 0..20 {
@@ -111,8 +112,8 @@ async fn a_client_has_the_connection_of_a_server_that_closes_at_once<S: Stack>()
     }
 }
 
-/// A task on the shard's thread closes in the turn in which the connection is established, before
-/// anything of that turn is sent.
+/// A task on the shard's thread closes the connection in the turn in which it is established,
+/// before any output of that turn is sent.
 #[test]
 fn a_server_has_the_connection_of_a_client_that_closes_in_the_turn_that_connects() {
     run(async {
@@ -130,7 +131,8 @@ fn a_server_has_the_connection_of_a_client_that_closes_in_the_turn_that_connects
     });
 }
 
-/// The same with early data: the server's application reads it after the client has closed.
+/// Like the other tests, with early data: the server's application reads the data after the client
+/// has closed the connection.
 #[test]
 fn confirmed_early_data_is_read_by_a_server_that_looks_late() {
     run(async {
@@ -167,7 +169,8 @@ fn confirmed_early_data_is_read_by_a_server_that_looks_late() {
     });
 }
 
-/// HTTP/3: a received request is accepted even though its client has since closed the connection.
+/// With HTTP/3, a received request is accepted even though its client has since closed the
+/// connection.
 #[test]
 fn a_request_that_came_before_a_close_is_accepted_after_it() {
     run(async {
@@ -191,7 +194,7 @@ fn a_request_that_came_before_a_close_is_accepted_after_it() {
         responder.respond(Response::new("")).await.unwrap();
         first.response().await.unwrap();
         client.close(Code::NO_ERROR);
-        // Once another connection is established, the close has arrived.
+        // Once another connection is established, the close must have arrived.
         let _other = connect().await.unwrap();
 
         let (accepted, mut responder) = server.accept().await.unwrap();

@@ -1,4 +1,5 @@
-//! Errors: chains do not repeat text, and operations that cannot succeed fail immediately.
+//! Tests of errors: error chains do not repeat text, and operations that cannot succeed fail
+//! immediately.
 
 use std::error::Error;
 use std::io;
@@ -43,7 +44,7 @@ impl IntoConnection for TransportError {
     }
 }
 
-/// Errors that wrap others, each kind with its deepest possible chain.
+/// Returns errors that wrap others, each kind with its deepest possible chain.
 fn errors() -> Vec<Box<dyn Error>> {
     let undecodable = || TransportError::from(DecodeError::Truncated { field: "Stream Data" });
     let not_begun = || ConnectFailure::Endpoint(NotBegun::Session(SessionError::Tls(tls())));
@@ -96,7 +97,7 @@ fn errors() -> Vec<Box<dyn Error>> {
     ]
 }
 
-/// The texts of the variants that do not wrap other errors, by error type.
+/// Returns the texts of the variants that do not wrap other errors, grouped by error type.
 fn texts() -> Vec<Vec<String>> {
     let text = |error: &dyn Error| error.to_string();
     let reset = http3::Code::REQUEST_CANCELLED;
@@ -138,7 +139,7 @@ fn each_error_has_a_text_of_its_own() {
     }
 }
 
-/// The error kinds that programs using only std can distinguish.
+/// Programs that use only std can distinguish errors by their `ErrorKind`.
 #[test]
 fn each_error_has_the_kind_that_std_has_for_it() {
     use io::ErrorKind::*;
@@ -257,7 +258,7 @@ fn waiting_for_datagrams_that_cannot_come_fails_at_once() {
         let lost = DatagramWaitError::ConnectionLost(ConnectionError::LocallyClosed);
         assert_eq!(client.read_datagram().await, Err(lost));
 
-        // Without notices, but with datagrams.
+        // Datagrams are enabled, but notices are not.
         let pair = Pair::with(with_datagrams().build().unwrap(), |server| server);
         let (client, server) = pair.connect().await;
         assert_eq!(client.datagram_outcome().await, Err(DatagramWaitError::NotEnabled));
@@ -267,7 +268,7 @@ fn waiting_for_datagrams_that_cannot_come_fails_at_once() {
     });
 }
 
-/// Returns a pair whose client has connected once with early data and has a session.
+/// Returns a pair whose client has connected once with early data enabled and has a session.
 async fn with_session(transport: TransportConfig) -> Pair {
     let pair = Pair::with(transport, |server| server.early_data(true));
     let store = Arc::new(MemorySessionStore::default());

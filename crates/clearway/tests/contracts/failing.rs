@@ -1,4 +1,4 @@
-//! A shard that ends unexpectedly reports it.
+//! Tests that the unexpected end of a shard is reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,8 @@ static PORT: AtomicU64 = AtomicU64::new(0);
 /// Set when an event of level ERROR reported the end of a shard.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// A subscriber that panics when a connection with the client at [`PORT`] begins. Calls of a
-/// subscriber are not guarded.
+/// A subscriber that panics when a connection with the client at [`PORT`] begins. The library does
+/// not catch panics of a subscriber.
 struct Panicking;
 
 impl Subscriber for Panicking {
@@ -64,14 +64,14 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-/// Makes the shard end that gets the next connection from `client`.
+/// Makes the shard that gets the next connection from `client` end.
 fn end_shard_of(client: &Endpoint) {
     PORT.store(client.local_address().port().into(), Ordering::SeqCst);
 }
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One after the other, since the subscriber is global to the process.
+/// Runs the cases one after the other, since the subscriber is global to the process.
 #[test]
 fn a_shard_that_fails_says_so() {
     tracing::subscriber::set_global_default(Panicking).expect("there is no other");
@@ -125,7 +125,7 @@ async fn http3() {
     drop(victim);
 }
 
-/// A client endpoint that has failed reports it too.
+/// A failed client endpoint also reports the failure.
 async fn connecting() {
     let pair = Pair::new();
     // The client's shard sees the server's address.

@@ -1,5 +1,5 @@
-//! A handle that is dropped at any point leaves nothing behind: no task, body, stream, connection,
-//! thread or descriptor. All of them are counted.
+//! Tests that a handle that is dropped at any point leaves nothing behind: no task, body, stream,
+//! connection, thread or descriptor. The tests count all of these.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use http_body::Frame;
 
 use crate::support::{Pair, code, identity, loopback, run};
 
-/// More than the number of streams that a peer may have open at a time.
+/// Number of rounds: more than the number of streams that a peer may have open at a time.
 const ROUNDS: usize = 240;
 
 /// Counts existing instances.
@@ -73,7 +73,7 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// Waits until `is_so`, which must come about without further action.
+/// Waits until `is_so` returns true, which must happen without further action.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let wanted = async {
         while !is_so() {
@@ -113,7 +113,7 @@ impl World {
         (request.into_body(), responder)
     }
 
-    /// Returns both ends of an exchange whose request content continues.
+    /// Returns both ends of an exchange whose request content has not ended.
     async fn open(&self) -> (SendBody, PendingResponse, RecvBody, Responder) {
         let (mut send, pending) = self.client.open(post().map(drop)).unwrap();
         send.write_chunk("begin").await.unwrap();
@@ -149,7 +149,7 @@ fn a_canceled_upload_leaves_no_task_and_no_body() {
             let body = Body::wrap(Endless::new(&living));
             let pending = world.client.start(upload(body)).unwrap();
             match round % 4 {
-                // Immediately, before the shard processes it.
+                // Dropped immediately, before the shard processes the request.
                 0 => drop(pending),
                 1 => {
                     let accepted = world.accept().await;
@@ -164,14 +164,14 @@ fn a_canceled_upload_leaves_no_task_and_no_body() {
                     drop(answered);
                 }
                 _ => {
-                    // As a timeout would do it.
+                    // Dropped while waiting, as a timeout would do.
                     let (_body, _responder) = world.accept().await;
                     let waiting = tokio::time::timeout(Duration::ZERO, pending.response());
                     assert!(waiting.await.is_err());
                 }
             }
             if round % 4 == 0 {
-                // The server has received some of these, but not all.
+                // The server has received some of the data, but not all.
                 while let Ok(Some(seen)) =
                     tokio::time::timeout(Duration::ZERO, world.server.accept()).await
                 {
@@ -211,7 +211,7 @@ fn an_answered_request_leaves_no_body_at_the_server() {
                 let pending = world.client.start(post()).unwrap();
                 if round % 2 == 0 {
                     let mut response = pending.response().await.unwrap();
-                    // A chunk may end anywhere.
+                    // A chunk may end at any byte.
                     let chunk = response.body_mut().chunk().await.unwrap().unwrap();
                     assert!(!chunk.is_empty() && b"begin".starts_with(&chunk), "{chunk:?}");
                 }
@@ -236,7 +236,7 @@ fn a_canceled_message_is_not_reported_as_sent() {
 
         let (send, pending, mut body, _responder) = world.open().await;
         drop(pending);
-        // The client's shard has carried out the cancellation once the server sees it.
+        // Once the server sees the cancellation, the client's shard has carried it out.
         while let Some(Ok(_)) = body.chunk().await {}
         let outcome = send.finish().await;
         assert!(matches!(outcome, Err(Error::Cancelled)), "later: {outcome:?}");

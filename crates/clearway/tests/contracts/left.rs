@@ -1,5 +1,5 @@
-//! Requests leave nothing behind, whatever their handlers do and however they end: no handler or
-//! task, no memory of their connection, and finally no connection.
+//! Tests that requests leave nothing behind, whatever their handlers do and however the requests
+//! end: no handler or task, no memory held by the connection, and finally no connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,11 +29,11 @@ const REQUESTS: usize = 3;
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Conduct {
     Answers,
-    /// It answers when it gets permission.
+    /// The handler responds when it gets permission.
     Waits,
-    /// It sends without end.
+    /// The handler sends an endless response.
     Streams,
-    /// It begins a response, and withholds the rest.
+    /// The handler begins a response, and withholds the rest.
     Stalls,
     Fails,
     Panics,
@@ -41,7 +41,7 @@ enum Conduct {
     BodyPanics,
     ReadsUpload,
     IgnoresUpload,
-    /// It waits for the rest of an upload, which never arrives.
+    /// The handler waits for the rest of an upload, which never arrives.
     AwaitsUpload,
 }
 
@@ -109,7 +109,7 @@ impl Alive {
     }
 }
 
-/// Counts as one of them until it is dropped.
+/// Counts as one handler or task until it is dropped.
 struct Guard(Alive);
 
 impl Drop for Guard {
@@ -139,13 +139,13 @@ impl http_body::Body for Stalling {
     }
 }
 
-/// Handlers of one kind.
+/// A service whose handlers all behave in the same way.
 #[derive(Clone)]
 struct Service {
     conduct: Conduct,
     alive: Alive,
     begun: Arc<AtomicUsize>,
-    /// Handlers wait for it.
+    /// The permission that handlers wait for, if any.
     permission: Option<Arc<Notify>>,
 }
 
@@ -224,7 +224,7 @@ fn serve(server: Arc<Server>, face: Face, service: Service) -> JoinHandle<()> {
     })
 }
 
-/// A request's handles.
+/// The client's handles to a request.
 type Begun = (Option<SendBody>, PendingResponse);
 
 async fn begin(client: &Client, conduct: Conduct) -> Begun {
@@ -261,8 +261,8 @@ async fn finish(case: &str, conduct: Conduct, (send, pending): Begun) {
     }
 }
 
-/// Runs requests of one kind that end in one way. Then their connection uses as much memory as
-/// before, and ends.
+/// Runs requests of one kind that end in one way. Afterward, their connection must use as much
+/// memory as before, and end.
 async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
     let case = &format!("{face:?}, {conduct:?}, {ending:?}");
     let (config, client_config) = configs();

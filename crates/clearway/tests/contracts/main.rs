@@ -1,4 +1,4 @@
-//! Contracts that programs rely on: promises of the public API, stated as tests.
+//! Tests of the contracts that programs rely on: the promises of the public API.
 
 mod cancellation;
 mod closing;

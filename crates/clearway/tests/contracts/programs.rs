@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// Environment variable with the address of a server for the program.
 const SERVER: &str = "CLEARWAY_CONTRACTS_SERVER";
-/// Environment variable that marks this process as the program of a test.
+/// Environment variable that marks this process as one that a test has started.
 const IS_PROGRAM: &str = "CLEARWAY_CONTRACTS_PROGRAM";
 
 /// Runs the ignored test `name` as a separate program, which may need the address of a server.
@@ -20,7 +20,8 @@ pub(crate) fn run_program(name: &str, server: Option<SocketAddr>) {
     assert!(output.status.success(), "{text}");
 }
 
-/// Returns whether this process is such a program, rather than a run of all ignored tests.
+/// Returns whether this process was started by a test, rather than being a run of all ignored
+/// tests.
 pub(crate) fn is_program() -> bool {
     std::env::var_os(IS_PROGRAM).is_some()
 }

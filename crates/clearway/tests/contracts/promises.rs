@@ -1,4 +1,5 @@
-//! Other promises of the public documentation: clones share, calls return or fail, and so on.
+//! Tests of other promises in the public documentation: what clones share, when calls return or
+//! fail, and so on.
 //!
 //! | promise | where | test |
 //! |---|---|---|
@@ -76,7 +77,8 @@ fn clones_of_a_configuration_share_sessions() {
         assert!(resumes(&pair, &second).await, "a clone that was taken before the first use");
         assert!(resumes(&pair, &third).await, "a clone of a clone");
         assert!(resumes(&pair, &config).await, "what was cloned");
-        // Settings that concern one connection keep the sessions; different TLS settings do not.
+        // Settings that concern one connection keep the cached sessions; different TLS settings do
+        // not.
         let same = config.clone().transport(TransportConfig::default());
         assert!(resumes(&pair, &same).await, "other transport settings");
         let other = config.clone().early_data(true);
@@ -93,7 +95,7 @@ fn clones_of_a_configuration_share_tokens() {
         let [first, second] = [pair.config.clone(), pair.config.clone()];
         let retries = || pair.server.statistics().retries_sent;
         resumes(&pair, &first).await;
-        // One for each datagram of the ClientHello.
+        // One Retry is sent for each datagram of the ClientHello.
         let before = retries();
         assert!(before > 0);
         resumes(&pair, &second).await;
@@ -121,7 +123,7 @@ fn a_default_configuration_is_that_of_a_clone_and_its_clones() {
     });
 }
 
-/// Sends a message each way.
+/// Sends a message in each direction.
 async fn converse(one: &clearway::Connection, other: &clearway::Connection) {
     for (from, to) in [(one, other), (other, one)] {
         from.open_uni().await.unwrap().finish_with(Bytes::from_static(b"message")).await.unwrap();
@@ -202,7 +204,7 @@ fn everybody_who_waits_learns_why_a_connection_has_ended() {
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), End::by_peer(9, b"bye"));
         }
-        // The first close of a connection counts.
+        // Only the first close of a connection counts.
         client.close(code(10), b"again");
         server.close(code(11), b"too");
         assert_eq!(Clearway::closed(&server).await, End::by_peer(9, b"bye"));
@@ -365,7 +367,7 @@ fn a_client_that_was_shut_down_has_said_so() {
             let (_, responder) = server.accept().await.unwrap();
             responder.respond(Response::new("")).await.unwrap();
             program.await.unwrap();
-            // Long before the idle timeout.
+            // The connection is gone long before the idle timeout.
             server.endpoint().wait_idle().await;
         }
     });

@@ -1,4 +1,4 @@
-//! A relay between a client and a server that can lose a datagram.
+//! A relay between a client and a server that can drop a datagram.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// Number of the client's next datagrams to lose.
+    /// Number of the client's next datagrams to drop.
     to_lose: AtomicUsize,
     /// Number of datagrams received from the client.
     sent: AtomicUsize,
@@ -40,12 +40,12 @@ impl Relay {
         self.address
     }
 
-    /// Loses the client's next datagram.
+    /// Drops the client's next datagram.
     pub(crate) fn lose_next(&self) {
         self.state.to_lose.store(1, Ordering::SeqCst);
     }
 
-    /// Waits until a datagram was lost.
+    /// Waits until a datagram was dropped.
     pub(crate) async fn lost(&self) {
         self.state.is_lost.notified().await;
     }

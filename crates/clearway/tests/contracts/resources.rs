@@ -1,4 +1,4 @@
-//! Endpoint resources: descriptors, threads and tasks end with their owners.
+//! Tests of endpoint resources: descriptors, threads and tasks end with their owners.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -15,7 +15,7 @@ use crate::support::{Pair, identity, loopback};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits until `is_so`; fails if it takes too long.
+/// Waits until `is_so` returns true; fails if that takes too long.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -47,14 +47,14 @@ fn program_with_endpoints() {
     if !is_program() {
         return;
     }
-    // Resources that the process opens only once.
+    // Opens the resources that the process opens only once.
     drop(Endpoint::client(loopback()).unwrap());
     wait_until("the first thread ends", || threads() <= 2);
     let before = (descriptors(), threads());
     let endpoints: Vec<_> = (0..50).map(|_| Endpoint::client(loopback()).unwrap()).collect();
     assert!(descriptors() >= before.0 + 100 && threads() == before.1 + 50);
     drop(endpoints);
-    // No other endpoint is started.
+    // No further endpoint is started.
     wait_until("all threads end", || threads() == before.1);
     wait_until("all descriptors are closed", || descriptors() == before.0);
 }
@@ -136,7 +136,7 @@ fn tasks_of_requests_end_with_the_runtime() {
         begun.recv_timeout(TIMEOUT).unwrap();
     }
     drop(runtime);
-    // The requests are reset, and so is a later one. Nothing else waits for the tasks.
+    // The requests are reset, and so is a later request. Nothing else waits for the tasks.
     for pending in waiting {
         assert!(other.block_on(pending.response()).is_err());
     }
@@ -186,7 +186,7 @@ fn tasks_of_connections_end_with_the_runtime() {
     wait_for_end("a task of a runtime that has ended", &living);
 }
 
-/// At any time, even while a task is being polled.
+/// A runtime can end at any time, even while a task is being polled.
 fn a_runtime_ends_while_its_tasks_run(round: u64) {
     let runtime = match round % 2 {
         0 => tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
@@ -199,7 +199,7 @@ fn a_runtime_ends_while_its_tasks_run(round: u64) {
             let alive = alive.clone();
             endpoint.spawn(async move {
                 while alive.send(()).is_ok() {
-                    // Ready immediately, and polled again immediately.
+                    // The sleep is ready immediately, so the task is polled again immediately.
                     tokio::time::sleep(Duration::ZERO).await;
                     tokio::task::yield_now().await;
                 }

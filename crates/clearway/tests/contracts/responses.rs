@@ -1,5 +1,6 @@
-//! Responses: failures are reset with H3_INTERNAL_ERROR and reported, early responses reach clients
-//! whose content is not read, and 100 (Continue) is sent where it is expected.
+//! Tests of responses: failed responses are reset with H3_INTERNAL_ERROR and reported, early
+//! responses reach clients whose content is not read, and 100 (Continue) is sent where it is
+//! expected.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::support::{code, identity, loopback, run};
 
-/// How the program receives requests.
+/// How the test program receives requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Face {
     Serve,
@@ -62,7 +63,7 @@ impl World {
         Self { server, _endpoint: endpoint, client, failures }
     }
 
-    /// Answers with `service` from now on.
+    /// Responds to requests with `service` from now on.
     fn serve<S, F>(&self, face: Face, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -100,7 +101,7 @@ fn full(text: &'static str) -> Response<Body> {
     Response::new(Body::full(text))
 }
 
-/// RFC 9114 §4.2; hyper does the same for HTTP/2.
+/// RFC 9114 §4.2 requires this; hyper does the same for HTTP/2.
 #[test]
 fn connection_specific_fields_are_left_out_of_responses() {
     async fn answer(_: Request<RecvBody>) -> Response<Body> {
@@ -294,15 +295,15 @@ fn a_handler_in_the_shard_that_panics_ends_only_its_connection() {
     });
 }
 
-/// Chromium 156 never resolves a `fetch` whose upload is answered early with STOP_SENDING, so the
-/// rest is read, up to a limit.
+/// Chromium 156 never resolves a `fetch` whose upload gets an early response with STOP_SENDING, so
+/// the rest of the upload is read, up to a limit.
 #[test]
 fn an_upload_that_is_answered_early_is_read_to_its_end() {
     run(async {
         for face in FACES {
             let world = World::new(|server| server).await;
             world.serve(face, |_| async { full("early") });
-            // More than a stream window plus all buffers.
+            // The upload exceeds a stream window plus all buffers.
             for megabytes in [1, 4, 7] {
                 let request = Request::post("https://localhost/").body(()).unwrap();
                 let (mut send, pending) = world.client.open(request).unwrap();
@@ -408,7 +409,7 @@ async fn stopped(send: &mut SendBody) -> Error {
     }
 }
 
-/// Sends until that fails, and returns the error.
+/// Sends until sending fails, and returns the error.
 async fn endless_upload(world: &World) -> Error {
     let request = Request::post("https://localhost/").body(()).unwrap();
     let (mut send, pending) = world.client.open(request).unwrap();
@@ -424,7 +425,7 @@ fn expecting() -> Request<()> {
     Request::post("https://localhost/").header("expect", "100-continue").body(()).unwrap()
 }
 
-/// RFC 9110 §10.1.1: 100 (Continue) is sent when the program waits for the content.
+/// 100 (Continue) is sent when the program waits for the content (RFC 9110 §10.1.1).
 #[test]
 fn a_client_that_waits_to_be_asked_for_content_is_asked() {
     run(async {
@@ -497,7 +498,7 @@ fn a_client_is_asked_for_content_once() {
     });
 }
 
-/// Answers with the length of the content.
+/// Responds with the length of the content.
 struct Counting(usize);
 
 impl Handler for Counting {
@@ -542,7 +543,8 @@ fn a_handler_in_the_shard_asks_for_content_too() {
     });
 }
 
-/// RFC 9114 §7.2.4.2: requests do not wait for SETTINGS; one that must wait does not delay others.
+/// Requests do not wait for SETTINGS (RFC 9114 §7.2.4.2), and a request that must wait does not
+/// delay others.
 #[test]
 fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
     run(async {
@@ -567,8 +569,8 @@ fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
     });
 }
 
-/// A client that reads late finds a GOAWAY frame, a reset and the end of the connection together:
-/// each request gets its own error.
+/// A client that reads late gets a GOAWAY frame, a reset and the end of the connection at the same
+/// time: each request gets its own error.
 #[test]
 fn requests_learn_what_ended_them_also_if_the_connection_ends_at_once() {
     run(async {

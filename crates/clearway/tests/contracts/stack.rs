@@ -1,4 +1,4 @@
-//! The QUIC library interface of the contract tests, so that they run against this library and
+//! The contract tests' interface to a QUIC library, through which they run against this library and
 //! others.
 
 use std::future::Future;
@@ -10,10 +10,10 @@ use clearway::{ConnectError, ConnectionError, DatagramWaitError, Endpoint, Trans
 
 use crate::support::{Pair, code};
 
-/// How a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// The peer's application closed it, with this code and reason.
+    /// The peer's application closed the connection, with this code and reason.
     ByPeer(u64, Vec<u8>),
     Other(String),
 }
@@ -34,7 +34,7 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn new(idle_timeout: Duration) -> Self;
     fn server_address(&self) -> SocketAddr;
 
-    /// Starts a connection of the client.
+    /// Starts a connection from the client.
     fn begin(&self, remote: SocketAddr) -> Self::Connecting;
     /// Waits for the server's next client, whose handshake may be in progress.
     fn accept(&self) -> impl Future<Output = Self::Connecting> + Send;
@@ -47,7 +47,7 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn open(it: &Self::Connection) -> impl Future<Output = Self::Sending> + Send;
     /// Writes all of `data`, and the end of the stream.
     fn write(it: &mut Self::Sending, data: &[u8]) -> impl Future<Output = ()> + Send;
-    /// Waits until the peer has acknowledged everything, and returns whether it has.
+    /// Waits until the peer has acknowledged all data. Returns whether it has.
     fn is_delivered(it: &mut Self::Sending) -> impl Future<Output = bool> + Send;
     /// Waits for the next stream that the peer opens.
     fn next(it: &Self::Connection) -> impl Future<Output = Result<Self::Receiving, End>> + Send;
@@ -68,8 +68,8 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Returns when the server has processed everything that the client has sent so far: another
-    /// connection is complete, whose packets followed through the same sockets.
+    /// Waits until the server has processed everything that the client has sent so far, by
+    /// establishing another connection, whose packets follow through the same sockets.
     fn catch_up(&self) -> impl Future<Output = ()> + Send {
         async {
             let (client, _server) = self.connect().await;
@@ -96,7 +96,7 @@ pub(crate) async fn messages<S: Stack>(connection: &S::Connection) -> (Vec<Vec<u
     }
 }
 
-/// This library.
+/// This library's implementation of the interface.
 pub(crate) struct Clearway(pub(crate) Pair);
 
 impl From<ConnectionError> for End {

@@ -1,5 +1,5 @@
-//! Code that users write for the library may panic, block the shard for a second, or fail:
-//! unrelated connections survive, and the endpoint still serves new clients afterward.
+//! Tests that user-provided code may panic, block the shard for a second, or fail: unrelated
+//! connections survive, and the endpoint still serves new clients afterward.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ use crate::support::{PROTOCOL, identity, loopback, run};
 enum Conduct {
     Panic,
     Block,
-    /// It returns an error, or `None`.
+    /// The code returns an error, or `None`.
     Fail,
 }
 
 const ALL: [Conduct; 3] = [Conduct::Panic, Conduct::Block, Conduct::Fail];
 
-/// The behavior of application code, and how many more times it misbehaves.
+/// The configured behavior of application code, and how many more times it misbehaves.
 #[derive(Debug)]
 struct Unruly {
     conduct: Conduct,
@@ -237,11 +237,11 @@ impl World {
         exchange(&client, &server).await
     }
 
-    /// Checks that both ends of the bystander's connection still work, the endpoints serve new
-    /// connections, and panics are counted.
+    /// Checks that both ends of the unrelated connection still work, that the endpoints serve new
+    /// connections, and that panics are counted.
     async fn check(&self, name: &str, unruly: &Unruly) {
         assert!(unruly.has_misbehaved(), "{name}: the code was not called");
-        // A connection whose client is gone may be waiting.
+        // A connection whose client is gone may still be waiting to be accepted.
         while let Ok(Some(left)) =
             tokio::time::timeout(Duration::from_millis(1), self.server.accept()).await
         {
@@ -270,7 +270,7 @@ async fn connect(
         .map_err(|error| error.to_string())?;
     let accepting = async { server.accept().await.expect("the server is open").await };
     tokio::pin!(connecting, accepting);
-    // If the client fails, there may be no server end.
+    // If the client fails, there may be no connection on the server.
     let (client, server) = tokio::select! {
         biased;
         client = &mut connecting => {
@@ -354,7 +354,8 @@ fn for_all(test: impl AsyncFn(Conduct)) {
     }
 }
 
-/// Code that has no way to fail continues after everything except a panic.
+/// Returns the outcome for code with this behavior: its connection ends if the behavior is in
+/// `ending`.
 fn ends_if(conduct: Conduct, ending: &[Conduct]) -> Victim {
     if ending.contains(&conduct) { Victim::Ends } else { Victim::Lives }
 }
@@ -449,7 +450,7 @@ fn a_controller_that_panics_ends_its_connection() {
                 let (client, server) = ended.unwrap_or_else(|_| panic!("{name}: it has not ended"));
                 let both = format!("{client}; {server}");
                 assert_eq!(both.matches("INTERNAL_ERROR").count(), 2, "{name}: {both}");
-                // The bystander has the same kind of controller.
+                // The unrelated connection has the same kind of controller.
                 world.check(&name, &unruly).await;
             });
         }
@@ -487,7 +488,7 @@ fn tls_sessions_that_panic_end_their_connection() {
             let tls = Arc::new(TlsServerConfig::from_settings(settings).unwrap());
             (ServerConfig::with_sessions(Arc::new(Sessions(unruly.clone(), tls))), client)
         };
-        // TLS sessions that fail to start are not answered.
+        // The server does not respond if a TLS session fails to start.
         if conduct != Conduct::Fail {
             let victim = ends_if(conduct, &[Conduct::Panic]);
             misbehave("sessions", conduct, adapt, victim).await;
@@ -552,7 +553,7 @@ fn an_acceptor_and_an_application_that_panic_concern_one_client() {
         let bystander = connect().await.unwrap();
         let goes_on = conduct == Conduct::Block;
 
-        // A ClientHello that takes two datagrams may need two decisions.
+        // A ClientHello that takes two datagrams may require two decisions of the acceptor.
         acceptor.arm(if goes_on { 1 } else { 2 });
         assert_eq!(connect().await.is_ok(), goes_on, "an acceptor, {conduct:?}");
         acceptor.arm(0);
@@ -563,7 +564,7 @@ fn an_acceptor_and_an_application_that_panic_concern_one_client() {
         let has_sent = send(&victim).await;
         assert!(application.has_misbehaved());
         if !goes_on {
-            // The data may have arrived before.
+            // The data may have arrived before the end.
             let reason = victim.closed().await.to_string();
             let wanted = if conduct == Conduct::Panic { "INTERNAL_ERROR" } else { "it fails" };
             assert!(reason.contains(wanted), "{conduct:?}: {reason}");

@@ -1,5 +1,5 @@
-//! Several tasks wait for the same event. Each occurrence wakes one of them, even if a woken task
-//! was dropped, and the end wakes all of them.
+//! Tests with several tasks that wait for the same event. Each occurrence wakes one task, even if a
+//! woken task was dropped, and the end of the connection wakes all tasks.
 
 use core::task::Poll;
 use std::future::{Future, poll_fn};
@@ -167,7 +167,7 @@ fn what_comes_for_each_wakes_each() {
                 stream.finish_with(vec![number].into()).await.unwrap();
                 client.send_datagram(Bytes::from(vec![number])).unwrap();
                 if usize::from(number) == dropped {
-                    // It may already have been woken.
+                    // The task may already have been woken.
                     streams.remove(dropped).abort();
                     datagrams.remove(dropped).abort();
                     streams.push(tokio::spawn(make(&server)()));
@@ -176,7 +176,8 @@ fn what_comes_for_each_wakes_each() {
                         .push(tokio::spawn(async move { server.read_datagram().await.unwrap() }));
                 }
             }
-            // The dropped tasks keep what they had taken; nothing else is left undelivered.
+            // Items that a dropped task had already taken are lost with it; everything else is
+            // delivered.
             let streams = tokio::time::timeout(Duration::from_secs(5), first(streams)).await;
             assert!(streams.is_ok(), "{dropped}: streams wait for nobody");
             let datagrams = tokio::time::timeout(Duration::from_secs(5), first(datagrams)).await;
@@ -213,7 +214,7 @@ fn credit_for_several_streams_wakes_several() {
                 tasks.remove(0).abort();
             }
             drop(opened);
-            // The server has read all of them: their credit is returned together.
+            // The server has read all streams: credit for new ones is granted in one step.
             let mut received = Vec::new();
             for _ in 0..WAITERS {
                 received.push(server.accept_uni().await.unwrap());
@@ -228,7 +229,7 @@ fn credit_for_several_streams_wakes_several() {
     });
 }
 
-/// All tasks that wait for an endpoint are notified that it is closed, and that no connection is
+/// All tasks that wait on an endpoint are notified when it is closed, and when no connection is
 /// left.
 #[test]
 fn the_end_of_an_endpoint_wakes_everyone() {

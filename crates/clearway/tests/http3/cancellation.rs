@@ -1,4 +1,4 @@
-//! Futures and handles that are dropped before their end.
+//! Tests of futures and handles that are dropped before they complete.
 
 use bytes::Bytes;
 use clearway::http3::{Body, Client, Code, Error};

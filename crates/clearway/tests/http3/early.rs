@@ -1,4 +1,4 @@
-//! Requests in early data (RFC 8470).
+//! Tests of requests in early data (RFC 8470).
 
 use clearway::http3::{Client, Config, Early, Handler, RequestStream, Server, serve_in_shard};
 use http::{Request, Response, StatusCode};
@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 use crate::early_support::{Gate, Known, Store, answer, serve};
 use crate::support::{get, loopback, post, run};
 
-/// Returns a server known to its client, with responses written by the test, and the path to it.
+/// Returns a server for which the client has a session, with responses written by the test, and the
+/// path to it.
 async fn begin() -> (Known, Server, Gate) {
     let known = Known::new().await;
     let server = Server::bind(loopback(), known.site.server(&known.keys)).unwrap();
@@ -40,8 +41,8 @@ fn a_get_in_early_data_is_marked_and_answered() {
     });
 }
 
-/// RFC 8470 §4: a client does not send requests early that are not safe to replay. Such a request
-/// waits for the end of the handshake, and others do not wait for it.
+/// A client does not send requests early that are not safe to replay (RFC 8470 §4). Such a request
+/// waits for the end of the handshake, without delaying other requests.
 #[test]
 fn a_post_waits_for_the_end_of_the_handshake() {
     run(async {
@@ -71,10 +72,10 @@ fn a_post_waits_for_the_end_of_the_handshake() {
 /// A POST without content, using only QPACK's static table (RFC 9204 §4.5).
 const POST: &[u8] = b"\x01\x10\x00\x00\xd4\xd7\xc1\x50\x09localhost";
 const GET: &[u8] = b"\x01\x10\x00\x00\xd1\xd7\xc1\x50\x09localhost";
-/// `:status: 425` in that table.
+/// `:status: 425` in QPACK's static table.
 const TOO_EARLY: &[u8] = &[0xff, 0x07];
 
-/// RFC 8470 §5.2: the application never gets such a request.
+/// The application never gets a request that is rejected with 425 (RFC 8470 §5.2).
 #[test]
 fn a_post_in_early_data_is_refused_with_425() {
     run(async {
@@ -115,7 +116,7 @@ impl Handler for Marks {
     }
 }
 
-/// The same for a server that answers inside the shard.
+/// Tests the same for a server that responds inside the shard.
 #[test]
 fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     run(async {
@@ -147,7 +148,7 @@ fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     });
 }
 
-/// Answers the next request with `status`; returns whether it arrived early.
+/// Responds to the next request with `status`. Returns whether the request arrived early.
 async fn respond(server: &Server, status: StatusCode) -> bool {
     let (request, responder) = server.accept().await.unwrap();
     let response = Response::builder().status(status).body("").unwrap();
@@ -155,7 +156,7 @@ async fn respond(server: &Server, status: StatusCode) -> bool {
     Early::is_in(&request)
 }
 
-/// RFC 8470 §5.2: a client repeats a request that is answered with 425 once, after the handshake.
+/// A client repeats a request once, after the handshake, if the response is 425 (RFC 8470 §5.2).
 #[test]
 fn a_get_that_is_too_early_is_sent_once_more() {
     for second in [StatusCode::OK, StatusCode::TOO_EARLY] {
@@ -172,7 +173,7 @@ fn a_get_that_is_too_early_is_sent_once_more() {
             };
             let (response, ()) = tokio::join!(client.send(get("/")), serving);
             assert_eq!(response.unwrap().status(), second);
-            // There is no third attempt: the next request is this one.
+            // There is no third attempt: the next request that arrives is this one.
             let (response, is_early) = tokio::join!(
                 client.send(post("/", "content")),
                 respond(&server, StatusCode::TOO_EARLY)
@@ -183,8 +184,8 @@ fn a_get_that_is_too_early_is_sent_once_more() {
     }
 }
 
-/// Two processes with different keys, or one that was restarted with other keys: early data is
-/// rejected, which costs only a round trip (RFC 9001 §4.6.2).
+/// With two processes with different keys, or a process that was restarted with other keys, early
+/// data is rejected, which costs only a round trip (RFC 9001 §4.6.2).
 #[test]
 fn rejected_requests_are_answered_after_the_handshake() {
     run(async {
@@ -204,8 +205,8 @@ fn rejected_requests_are_answered_after_the_handshake() {
     });
 }
 
-/// A server that no longer accepts early data resumes the session, and the requests arrive after
-/// the handshake.
+/// A server that no longer accepts early data still resumes the session, and the requests arrive
+/// after the handshake.
 #[test]
 fn a_server_without_early_data_answers_all_the_same() {
     run(async {
@@ -218,7 +219,7 @@ fn a_server_without_early_data_answers_all_the_same() {
 }
 
 /// A task on the shard's thread connects and makes requests in one turn, before the first flight is
-/// sent. A task of a runtime would be too late for most of them, since the server answers in less
+/// sent. A task on a runtime would be too late for most requests, since the server responds in less
 /// than a millisecond.
 #[test]
 fn a_task_on_the_shards_thread_has_all_its_requests_in_the_first_flight() {

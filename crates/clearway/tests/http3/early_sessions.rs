@@ -1,5 +1,5 @@
-//! Session tickets: how often and by which servers they are accepted, and sessions that cannot be
-//! used.
+//! Tests of session tickets: how often and by which servers they are accepted, and sessions that
+//! cannot be used.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use clearway::{
 use crate::early_support::{Gate, Known, Site, Store, answer, serve, session_of};
 use crate::support::{get, loopback, run};
 
-/// RFC 8446 §8.1: a replayed ClientHello gets a full handshake. The user does not notice.
+/// A replayed ClientHello gets a full handshake (RFC 8446 §8.1), which the user does not notice.
 #[test]
 fn a_ticket_is_accepted_once() {
     run(async {
@@ -39,7 +39,7 @@ fn a_ticket_is_accepted_once() {
     });
 }
 
-/// Clients at other ports reach other shards.
+/// Clients with other ports reach other shards.
 #[test]
 fn a_ticket_is_accepted_once_by_all_shards_together() {
     run(async {
@@ -87,12 +87,13 @@ fn servers_with_the_same_keys_accept_each_others_tickets() {
 /// A stored session whose bytes a test can change.
 struct Stored {
     bytes: Vec<u8>,
-    /// Ranges of the application protocol, secret, ticket, parameters, settings, trust and first
-    /// certificate.
+    /// Byte ranges of the application protocol, secret, ticket, parameters, settings, trust and
+    /// first certificate.
     parts: [Range<usize>; 7],
 }
 
-/// Fixed part: format, early data flag, version, cipher suite, issue time, lifetime and age_add.
+/// The fixed part has the format, early data flag, version, cipher suite, issue time, lifetime and
+/// age_add; this is the offset of the cipher suite.
 const SUITE: usize = 6;
 const ISSUED: Range<usize> = 8..16;
 const FIXED: usize = 24;
@@ -109,7 +110,7 @@ impl Stored {
         Self { bytes, parts }
     }
 
-    /// Returns the session with the last byte of these ranges changed.
+    /// Returns the session with the last byte of each of these ranges changed.
     fn changed(&self, places: Range<usize>) -> SavedSession {
         let mut bytes = self.bytes.clone();
         bytes[places.end - 1] ^= 1;
@@ -143,7 +144,7 @@ fn damaged_sessions_are_not_used() {
         let client = known.connect_with(&session, server.local_address()).await;
         assert_eq!(answer(&client).await, "late", "issued in 1970");
         assert!(!client.early_data_accepted().await, "issued in 1970");
-        // Parameters that cannot be decoded: the session is resumed, and nothing is sent early.
+        // If the parameters cannot be decoded, the session is resumed, and nothing is sent early.
         let mut bytes = stored.bytes.clone();
         bytes[parameters].fill(0xff);
         let session = SavedSession::decode(&bytes).unwrap();
@@ -156,8 +157,8 @@ fn damaged_sessions_are_not_used() {
     });
 }
 
-/// RFC 8446 §4.2.11: a server aborts a handshake with a ticket whose secret the client does not
-/// have. The session has been removed from the store, so the next connection succeeds.
+/// A server aborts a handshake with a ticket whose secret the client does not have (RFC 8446
+/// §4.2.11). The session has been removed from the store, so the next connection succeeds.
 #[test]
 fn a_session_with_another_secret_is_used_in_vain_once() {
     run(async {
@@ -177,7 +178,8 @@ fn a_session_with_another_secret_is_used_in_vain_once() {
     });
 }
 
-/// RFC 9000 §7.4.1: a server that accepts early data must not permit less than the client remembers.
+/// A server that accepts early data must not lower the limits that the client remembers (RFC 9000
+/// §7.4.1).
 #[test]
 fn a_server_that_lowers_a_limit_is_left() {
     run(async {
@@ -186,7 +188,7 @@ fn a_server_that_lowers_a_limit_is_left() {
         let stored = Stored::new(&known.session);
         let mut bytes = stored.bytes.clone();
         let parameters = &mut bytes[stored.parts[3].clone()];
-        // initial_max_data, of four bytes.
+        // The parameter initial_max_data, with a value of four bytes.
         let place = parameters.windows(3).position(|it| it[..2] == [4, 4] && it[2] >> 6 == 2);
         parameters[place.unwrap() + 2] |= 0x3f;
         let session = SavedSession::decode(&bytes).unwrap();
@@ -203,7 +205,8 @@ fn a_server_that_lowers_a_limit_is_left() {
     });
 }
 
-/// A session for another application protocol, and a session of a server with another name.
+/// Neither a session for another application protocol nor a session with a server of another name
+/// is used.
 #[test]
 fn sessions_of_others_are_not_used() {
     run(async {
@@ -259,7 +262,8 @@ impl ProducesTickets for Long {
     }
 }
 
-/// A ticket is sent back in the ClientHello, so a client does not keep one that would make it long.
+/// A ticket is sent back in the ClientHello, so a client does not keep a ticket that would make the
+/// ClientHello long.
 #[test]
 fn a_ticket_of_64_kilobytes_is_not_kept() {
     run(async {

@@ -1,4 +1,4 @@
-//! Early data and the SETTINGS of HTTP/3 (RFC 9114 §7.2.4.2, RFC 9204 §3.2.3, RFC 9297 §2.1.1).
+//! Tests of early data and HTTP/3 SETTINGS (RFC 9114 §7.2.4.2, RFC 9204 §3.2.3, RFC 9297 §2.1.1).
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn before() -> Config {
     }
 }
 
-/// Returns later settings, and whether early data is acceptable from a client that remembers those
-/// of [`before`].
+/// Returns later settings, and whether early data is acceptable from a client that remembers the
+/// settings of [`before`].
 fn cases() -> Vec<(&'static str, Config, bool)> {
     let with = |change: fn(&mut Config)| {
         let mut config = before();
@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, Config, bool)> {
         ("QPACK_BLOCKED_STREAMS raised", with(|it| it.qpack_blocked_streams = 17), true),
         ("QPACK_MAX_TABLE_CAPACITY lowered", with(|it| it.qpack_max_table_capacity = 4095), false),
         ("QPACK_MAX_TABLE_CAPACITY left out", with(|it| it.qpack_max_table_capacity = 0), false),
-        // RFC 9204 §3.2.3: unchanged or 0.
+        // The value must be unchanged, or have been 0 (RFC 9204 §3.2.3).
         ("QPACK_MAX_TABLE_CAPACITY raised", with(|it| it.qpack_max_table_capacity = 4097), false),
         ("ENABLE_CONNECT_PROTOCOL left out", with(|it| it.extended_connect = false), false),
         ("H3_DATAGRAM left out", with(|it| it.datagrams = false), false),
@@ -140,8 +140,8 @@ fn sessions_in_the_table_are_bound_to_the_settings() {
     });
 }
 
-/// A session without settings does not tell what its client remembers, and one with settings tells
-/// nothing to a server without.
+/// If a session or the server has no settings, the server cannot know whether the settings that the
+/// client remembers are still permitted.
 #[test]
 fn a_session_whose_settings_are_unknown_leads_to_no_early_data() {
     run(async {
@@ -187,9 +187,9 @@ fn a_context_that_panics_permits_nothing() {
     });
 }
 
-/// A client of servers that do not bind settings to their sessions remembers them itself, and
-/// closes the connection if they were lowered. It remembers them in memory, in a store, and in the
-/// encoded form of a store.
+/// If servers do not bind settings to their sessions, the client remembers the settings itself, and
+/// closes the connection if they were lowered. It remembers the settings in memory, in a store, and
+/// in a store's encoded form.
 #[test]
 fn a_client_closes_the_connection_if_settings_were_lowered_after_early_data() {
     run(async {
@@ -252,7 +252,7 @@ async fn error_of(
     }
 }
 
-/// The server's previous limits apply to early data; larger requests wait for its new settings.
+/// The server's previous limits apply to early data; larger requests wait for the new settings.
 #[test]
 fn a_request_larger_than_the_remembered_limit_waits_for_the_new_settings() {
     run(async {

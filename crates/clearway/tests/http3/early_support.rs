@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::support::{get, loopback};
 
-/// A name with its certificate, for one or more servers.
+/// A server name with its certificate, for one or more servers.
 pub(crate) struct Site {
     name: String,
     pub(crate) certificate: CertificateDer<'static>,
@@ -58,7 +58,7 @@ impl Site {
     }
 }
 
-/// Starts a server that answers with `early` or `late`, depending on how the request arrived.
+/// Starts a server that responds with `early` or `late`, depending on how the request arrived.
 pub(crate) fn serve(config: ServerConfig) -> Arc<Server> {
     let server = Arc::new(Server::bind(loopback(), config).unwrap());
     let serving = server.clone();
@@ -86,7 +86,7 @@ impl Store {
         Arc::new(store)
     }
 
-    /// Waits for a session, and takes it.
+    /// Waits for a session, and removes and returns it.
     pub(crate) async fn next(&self) -> SavedSession {
         let mut counts = self.count.subscribe();
         loop {

@@ -1,4 +1,4 @@
-//! Exchanges of complete messages.
+//! Tests of exchanges with complete messages.
 
 use bytes::Bytes;
 use clearway::http3::{Body, Error, SendError};

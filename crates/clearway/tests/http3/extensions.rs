@@ -1,4 +1,4 @@
-//! Priorities, tunnels and datagrams.
+//! Tests of priorities, tunnels and datagrams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn tunnel(protocol: &str) -> Request<()> {
         .unwrap()
 }
 
-/// RFC 9220: echoes through a tunnel, in both directions at once.
+/// Data is echoed through a tunnel (RFC 9220), in both directions at once.
 #[test]
 fn an_echo_over_extended_connect() {
     run(async {
@@ -83,8 +83,7 @@ fn an_echo_over_extended_connect() {
     });
 }
 
-/// RFC 9220 §3: a server that does not advertise extended CONNECT, and one that does not know the
-/// protocol.
+/// The server does not advertise extended CONNECT, or does not know the protocol (RFC 9220 §3).
 #[test]
 fn tunnels_that_are_refused() {
     run(async {
@@ -104,8 +103,8 @@ fn tunnels_that_are_refused() {
     });
 }
 
-/// RFC 9297: datagrams of two tunnels do not mix, nor do those of the same request sent as
-/// capsules.
+/// The datagrams of two tunnels do not mix (RFC 9297), and neither do datagrams and capsules of the
+/// same request.
 #[test]
 fn datagrams_belong_to_their_requests() {
     run(async {
@@ -125,14 +124,14 @@ fn datagrams_belong_to_their_requests() {
         let mut tunnels = Vec::new();
         for number in 0..2 {
             let (send, pending) = client.open(tunnel("connect-udp")).unwrap();
-            // Before the response, as RFC 9298 §5 permits.
+            // The datagrams are sent before the response, as RFC 9298 §5 permits.
             let datagrams = pending.datagrams();
             datagrams.send(format!("datagram {number}")).unwrap();
             tunnels.push((send, pending.response().await.unwrap(), datagrams));
         }
         for (number, (_, _, datagrams)) in tunnels.iter_mut().enumerate() {
             let expected = format!("echo of datagram {number}");
-            // Datagrams may be lost; on loopback only if they arrive before the request.
+            // Datagrams may be lost, but on loopback only if they arrive before the request.
             let received = loop {
                 let wait = tokio::time::timeout(Duration::from_millis(200), datagrams.receive());
                 match wait.await {
@@ -152,7 +151,7 @@ fn datagrams_belong_to_their_requests() {
     });
 }
 
-/// RFC 9297 §2: other requests do not use datagrams.
+/// Only tunnels use datagrams (RFC 9297 §2).
 #[test]
 fn datagrams_need_a_tunnel_and_both_ends() {
     run(async {
@@ -180,7 +179,7 @@ fn datagrams_need_a_tunnel_and_both_ends() {
     });
 }
 
-/// RFC 9297 §3: capsules are the content of a tunnel.
+/// The content of a tunnel consists of capsules (RFC 9297 §3).
 #[test]
 fn capsules_in_a_tunnel() {
     run(async {
@@ -217,7 +216,7 @@ fn capsules_in_a_tunnel() {
     });
 }
 
-/// RFC 9218: a client sets a priority and changes it; the server reads and overrides it.
+/// A client sets a priority and changes it, and the server reads and overrides it (RFC 9218).
 #[test]
 fn priorities_are_stated_read_and_overridden() {
     run(async {
@@ -250,7 +249,7 @@ fn priorities_are_stated_read_and_overridden() {
     });
 }
 
-/// Answers tunnels inside the shard, and replies to datagrams with their reverse.
+/// Accepts tunnels inside the shard, and responds to each datagram with its bytes in reverse order.
 struct Reversing;
 
 impl Handler for Reversing {

@@ -1,4 +1,4 @@
-//! One server replaces another.
+//! Tests that one server replaces another.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

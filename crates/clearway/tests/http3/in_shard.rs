@@ -1,4 +1,4 @@
-//! Servers that answer inside the shard.
+//! Tests of servers that respond inside the shard.
 
 use bytes::{Bytes, BytesMut};
 use clearway::Endpoint;
@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use crate::support::{configs, get, loopback, pattern, post, run};
 
-/// This many bytes of zero.
+/// A body with this many zero bytes.
 struct Zeros(usize);
 
 impl BodySource for Zeros {
@@ -126,8 +126,8 @@ fn a_cancelled_request_is_reported_to_the_handler() {
         let running = start().await;
         let response = running.client.send(get("/zero/1000000000000")).await.unwrap();
         drop(response);
-        // The connection continues; once this request is answered, the server has processed the
-        // cancellation.
+        // The connection continues; once the response to this request has arrived, the server has
+        // processed the cancellation.
         let mut response = running.client.send(get("/zero/1")).await.unwrap();
         assert_eq!(response.body_mut().bytes(10).await.unwrap().len(), 1);
         assert_eq!(running.failures.try_recv().unwrap(), Code::REQUEST_CANCELLED);
@@ -148,7 +148,7 @@ fn closing_the_endpoint_ends_its_clients() {
     });
 }
 
-/// Answers, and shuts the connection down.
+/// Responds, and shuts the connection down.
 struct Last(mpsc::Sender<String>);
 
 impl Handler for Last {
@@ -159,7 +159,7 @@ impl Handler for Last {
     }
 }
 
-/// RFC 9114 §5.2: the responses in progress are complete before the connection is closed.
+/// The responses in progress are completed before the connection is closed (RFC 9114 §5.2).
 #[test]
 fn a_handler_shuts_its_connection_down() {
     run(async {

@@ -1,4 +1,4 @@
-//! HTTP/3 on loopback sockets.
+//! Tests of HTTP/3 on loopback sockets.
 
 mod cancellation;
 mod early;

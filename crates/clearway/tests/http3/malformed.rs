@@ -1,4 +1,4 @@
-//! Peers that violate the protocol: the result is an error, never a hang.
+//! Tests of peers that violate the protocol: the result is an error, never a hang.
 
 use clearway::http3::{Code, Error};
 use clearway::{ConnectionError, Endpoint, VarInt};
@@ -85,15 +85,16 @@ async fn answered_with(response: &'static [u8], is_ended: bool) -> Error {
 #[test]
 fn malformed_responses_are_errors() {
     run(async {
-        // §4.1: DATA before HEADERS.
+        // DATA precedes HEADERS (§4.1).
         let error = answered_with(&[0x00, 0x01, 0x61], false).await;
         let is_unexpected =
             matches!(&error, Error::Protocol(why) if why.code == Code::FRAME_UNEXPECTED);
         assert!(is_unexpected, "{error}");
-        // §4.1: no final response.
+        // There is no final response (§4.1).
         let error = answered_with(&[], true).await;
         assert!(matches!(error, Error::Malformed(_)), "{error}");
-        // RFC 9204 §2.2.3: a reference to an entry that the Required Insert Count does not cover.
+        // The field section references an entry that the Required Insert Count does not cover (RFC
+        // 9204 §2.2.3).
         let error = answered_with(&[0x01, 0x03, 0x00, 0x00, 0x80], false).await;
         let is_qpack =
             matches!(&error, Error::Protocol(why) if why.code == Code::QPACK_DECOMPRESSION_FAILED);

@@ -1,4 +1,4 @@
-//! The memory that requests in progress count against a server's budget.
+//! Tests of the memory that requests in progress count against a server's budget.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use http::{Request, Response};
 use crate::support::{configs, get, loopback, run};
 
 const REQUESTS: u64 = 64;
-/// The minimum that each request counts.
+/// The minimum number of bytes that a request counts against the budget.
 const EACH: u64 = 4 << 10;
-/// The maximum that a connection without requests counts.
+/// The maximum number of bytes that a connection without requests counts against the budget.
 const CONNECTION: u64 = 96 << 10;
 
 async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {
@@ -27,8 +27,8 @@ async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {
     assert!(waited.is_ok(), "{what}: {:?}", budget.statistics());
 }
 
-/// Makes requests that are not fully answered and cancels them, then makes others that are
-/// answered. At both ends each counts until it has ended.
+/// Makes requests with incomplete responses and cancels them, then makes requests with complete
+/// responses. On both endpoints, each request counts against the budget until it has ended.
 async fn requests_count(of_server: &MemoryBudget, server: &Endpoint, config: &ClientConfig) {
     // Only an endpoint that accepts connections has a budget.
     let of_client = MemoryBudget::new(64 << 20);
@@ -47,7 +47,7 @@ async fn requests_count(of_server: &MemoryBudget, server: &Endpoint, config: &Cl
     for (end, budget) in budgets {
         until(&format!("in progress: {end}"), budget, |held| held >= REQUESTS * EACH).await;
     }
-    // Not only while the first content is in transit.
+    // The requests still count after the first content has arrived.
     tokio::time::sleep(Duration::from_millis(200)).await;
     for (end, budget) in budgets {
         let held = budget.statistics().held;
@@ -87,7 +87,7 @@ fn requests_that_tasks_answer_count() {
     });
 }
 
-/// Content that never ends.
+/// A body that never ends.
 struct Endless;
 
 impl BodySource for Endless {

@@ -1,4 +1,4 @@
-//! Requests that are answered by tasks on the shard's thread.
+//! Tests of requests that are handled by tasks on the shard's thread.
 
 use std::future::pending;
 use std::sync::mpsc;
@@ -15,7 +15,7 @@ fn thread_name() -> String {
 }
 
 impl Pair {
-    /// Makes the server answer with `service`, in tasks on its shard's thread.
+    /// Makes the server respond with `service`, in tasks on its shard's thread.
     fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(http::Request<clearway::http3::RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -57,8 +57,8 @@ fn requests_that_came_before_are_answered() {
         let pair = Pair::new();
         let client = pair.client().await;
         let first = client.start(get("/")).unwrap();
-        // A task takes this request, so it certainly arrived before; it is answered in the usual
-        // way.
+        // This request was accepted before, so it has certainly arrived; it gets a response in the
+        // usual way.
         let (_, responder) = pair.accept().await;
         let second = client.start(get("/")).unwrap();
         responder.respond(Response::new("accepted")).await.unwrap();

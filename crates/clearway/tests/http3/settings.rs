@@ -1,5 +1,5 @@
-//! Every limit of a server at its minimum and maximum permitted value, one at a time and all
-//! together: clients exchange messages one after the other, and nothing is left of them.
+//! Tests every limit of a server at its minimum and maximum permitted value, one at a time and all
+//! together: clients exchange messages one after the other, and leave nothing behind.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{configs, get, loopback, pattern, post, run};
 struct Settings {
     config: ServerConfig,
     discard_limit: Option<u64>,
-    /// A second client is refused while a first one is connected.
+    /// Set if a second client is refused while a first one is connected.
     is_for_one: bool,
 }
 
@@ -60,7 +60,7 @@ const LIMITS: [Limit; 6] = [
     ),
 ];
 
-/// Echoes uploads, unless the path says that they are not wanted.
+/// Echoes uploads, unless the request's path indicates that they are unwanted.
 async fn answer(request: Request<clearway::http3::RecvBody>) -> Response<Body> {
     if request.uri().path() == "/unwanted" {
         return Response::new(Body::full("no, thanks"));
@@ -68,7 +68,7 @@ async fn answer(request: Request<clearway::http3::RecvBody>) -> Response<Body> {
     Response::new(Body::full(request.into_body().bytes(1 << 20).await.unwrap()))
 }
 
-/// Sends requests on one connection, waiting only for the server.
+/// Sends requests on one connection, which must not wait for anything except the server.
 async fn exchange(name: &str, client: &Client) {
     let upload = pattern(200_000);
     for (request, expected) in [

@@ -1,4 +1,4 @@
-//! Graceful shutdown, and other ends of connections.
+//! Tests of graceful shutdown, and of other ways in which connections end.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn a_server_completes_the_requests_in_progress() {
     });
 }
 
-/// If GOAWAY were sent before its first request, a client would have connected for nothing.
+/// If GOAWAY were sent before its first request, a client would have wasted its connection attempt.
 #[test]
 fn a_client_that_has_just_connected_may_make_a_request() {
     run(async {
@@ -58,7 +58,7 @@ fn a_client_that_has_just_connected_may_make_a_request() {
                 tokio::spawn(responder.respond(Response::new("answer")));
             }
         });
-        // Until the shutdown has begun.
+        // Repeats this until the shutdown has begun.
         let another = || Client::connect(&pair.endpoint, &pair.config, pair.address(), "localhost");
         while another().await.is_ok() {}
         assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
@@ -66,7 +66,7 @@ fn a_client_that_has_just_connected_may_make_a_request() {
     });
 }
 
-/// A client that makes no request is not waited for.
+/// The shutdown does not wait for a client that makes no request.
 #[test]
 fn a_client_without_requests_ends_soon() {
     run(async {
@@ -193,14 +193,14 @@ fn a_silent_server_is_detected_by_the_idle_timeout() {
         let pair = Pair::with(transport);
         let client = pair.client().await;
         let pending = client.start(get("/")).unwrap();
-        // The request is never answered, and nothing else is sent.
+        // The request never gets a response, and nothing else is sent.
         let error = pending.response().await.unwrap_err();
         assert!(matches!(error, Error::Connection(_)), "{error}");
     });
 }
 
 /// The handshake may be complete for the client but not for the server. A request made at that time
-/// is answered, or is certainly not processed.
+/// gets a response, or is certainly not processed.
 #[test]
 fn a_request_that_follows_the_handshake_is_not_lost() {
     run(async {

@@ -1,4 +1,4 @@
-//! Clients that read responses slowly, or not at all.
+//! Tests of clients that read responses slowly, or not at all.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ fn content_of_unread_responses_is_not_produced() {
     run(async {
         let pair = Pair::with(
             TransportConfig::builder()
-                // Unread data on some streams must not use up the connection's credit for the others.
+                // Unread data on some streams must not use up the connection-level credit that
+                // other streams need.
                 .initial_connection_receive_window(24 << 20)
                 .max_stream_receive_window(256 << 10)
                 .send_buffer(256 << 10)
@@ -54,7 +55,7 @@ fn content_of_unread_responses_is_not_produced() {
         for _ in 0..20 {
             responses.push(client.send(get("/")).await.unwrap());
         }
-        // Enough round trips to fill every buffer.
+        // Waits for enough round trips to fill every buffer.
         let (mut before, mut rounds) = (0, 0);
         while before != produced.load(Ordering::SeqCst) || rounds < 50 {
             before = produced.load(Ordering::SeqCst);
@@ -62,9 +63,9 @@ fn content_of_unread_responses_is_not_produced() {
             let mut other = client.send(get("/other")).await.unwrap();
             assert_eq!(other.body_mut().bytes(100).await.unwrap(), "other");
         }
-        // For each response, the client holds an unread window and chunk, and its transport another
-        // window. At the server, each has the transport's minimum buffer and a chunk; all of them
-        // share the rest.
+        // For each response, the client buffers an unread window and chunk, and its transport
+        // another window. On the server, each response has the transport's minimum buffer and a
+        // chunk; all responses share the rest.
         let clients = 3 * (256 << 10);
         let allowed = 20 * (clients + (64 << 10) + (64 << 10)) + (2 << 20) + (256 << 10);
         assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
@@ -105,8 +106,8 @@ fn small_windows_make_small_buffers() {
             unchanged = if now == before { unchanged + 1 } else { 0 };
             before = now;
         }
-        // The server has 1 MiB between task and transport, its transport's buffer, and a chunk; the
-        // client has a window and a chunk for its task, and a window in its transport.
+        // The server buffers 1 MiB between task and transport, its transport's buffer, and a chunk.
+        // The client buffers a window and a chunk for its task, and a window in its transport.
         let allowed = (1 << 20) + 6 * WINDOW as usize;
         assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
     });
@@ -142,7 +143,7 @@ fn only_the_response_that_is_not_read_is_abandoned() {
             }
         };
         assert!(matches!(error, Error::TimedOut), "{error}");
-        // The client gets the reset of the unread stream, and the other one continues.
+        // The client gets the reset of the unread stream, and the other stream continues.
         let error = loop {
             tokio::select! {
                 chunk = unread.chunk() => match chunk {
@@ -178,7 +179,8 @@ const WINDOW: u64 = 64 << 10;
 const RESPONSES: usize = 8;
 const LENGTH: usize = 300_000;
 
-/// Returns a server that produces content only on credit, and a counter of the content produced.
+/// Returns a server that produces content only when it has credit, and a counter of the bytes
+/// produced.
 fn produce_for_credit(connection_window: u64) -> (Pair, Arc<AtomicUsize>) {
     let transport = TransportConfig::builder()
         .initial_stream_receive_window(WINDOW)
@@ -208,7 +210,7 @@ fn produce_for_credit(connection_window: u64) -> (Pair, Arc<AtomicUsize>) {
     (pair, produced)
 }
 
-/// Content that is produced on credit never exceeds the client's windows.
+/// Content that is produced only when there is credit never exceeds the client's windows.
 #[test]
 fn content_for_which_there_is_no_credit_is_not_produced() {
     run(async {
@@ -235,8 +237,8 @@ fn content_for_which_there_is_no_credit_is_not_produced() {
     });
 }
 
-/// Responses that wait for connection-level credit all get some, even if it is less than the total
-/// of their streams.
+/// All responses that wait for connection-level credit get a share, even if there is less than
+/// their streams' total.
 #[test]
 fn the_credit_of_a_connection_gets_to_all_that_wait_for_it() {
     run(async {
@@ -291,7 +293,7 @@ fn waiting_for_credit_ends_with_the_timeout() {
     });
 }
 
-/// Content that shows whether it is still held.
+/// Content that reveals whether it is still in memory.
 struct Shared(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Shared {
@@ -300,8 +302,8 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// A response that its task has finished can be aborted until its client has acknowledged it, which
-/// frees its memory.
+/// A response that its task has finished can be aborted until the client has acknowledged it;
+/// aborting it frees its memory.
 #[test]
 fn a_finished_response_can_be_aborted() {
     run(async {
@@ -319,7 +321,7 @@ fn a_finished_response_can_be_aborted() {
             let mut send = responder.start(Response::new(()));
             let abort = send.abort_handle().unwrap();
             send.write_chunk(content).await.unwrap();
-            // The transport has taken all of it, but not sent it.
+            // The transport has taken the whole response, but not sent it.
             send.finish().await.unwrap();
             let _ = send_handle.send(abort);
         });

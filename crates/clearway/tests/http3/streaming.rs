@@ -1,4 +1,4 @@
-//! Streamed bodies.
+//! Tests of streamed bodies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ fn a_slow_reader_stops_the_writer() {
             }
         });
         let mut body = pending.response().await.unwrap().into_body();
-        // Other requests get through while this one is not read: enough round trips to fill every
-        // buffer.
+        // Other requests succeed while this one is not read. This waits for enough round trips to
+        // fill every buffer.
         let mut before = 0;
         let mut rounds = 0;
         while before != written.load(Ordering::SeqCst) || rounds < 100 {
@@ -146,7 +146,7 @@ fn a_header_section_does_not_wait_for_content() {
 /// A body whose frames are all available immediately.
 struct AtHand {
     frames: Vec<Result<Frame<Bytes>, &'static str>>,
-    /// Whether the length is known.
+    /// Whether the body reports its length.
     is_sized: bool,
 }
 

@@ -70,7 +70,7 @@ impl Pair {
         connecting.await.unwrap()
     }
 
-    /// Makes the server answer with `service`.
+    /// Makes the server respond with `service`.
     pub(crate) fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,

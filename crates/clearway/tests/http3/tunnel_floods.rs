@@ -1,4 +1,5 @@
-//! Floods of extended CONNECT (RFC 9220), as a WebSocket-over-HTTP/3 client could send them.
+//! Tests of floods of extended CONNECT requests (RFC 9220), as a WebSocket-over-HTTP/3 client could
+//! send them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +91,7 @@ impl Site {
     }
 }
 
-/// Tunnels that are opened and immediately given up are wasted requests, whose number is limited.
+/// Tunnels that are opened and immediately abandoned are wasted requests, whose number is limited.
 #[test]
 fn tunnels_that_are_given_up_close_the_connection() {
     run(async {
@@ -102,7 +103,8 @@ fn tunnels_that_are_given_up_close_the_connection() {
         for number in 0..3_000 {
             match client.open(tunnel("websocket")) {
                 Ok((send, pending)) => {
-                    // The request is in transit: otherwise none of it would be sent.
+                    // The request must be in transit when it is canceled; otherwise it would never
+                    // be sent.
                     while site.seen.load(Ordering::SeqCst) <= number && client.is_open() {
                         tokio::task::yield_now().await;
                     }
@@ -120,8 +122,8 @@ fn tunnels_that_are_given_up_close_the_connection() {
     });
 }
 
-/// Tunnels that stay open take up streams, of which a connection has a hundred; further ones wait
-/// at the client. Unread datagrams are dropped.
+/// Tunnels that stay open occupy streams, of which a connection has a hundred; additional tunnels
+/// wait at the client. Unread datagrams are dropped.
 #[test]
 fn tunnels_that_stay_open_are_as_many_as_streams() {
     run(async {
@@ -144,15 +146,15 @@ fn tunnels_that_stay_open_are_as_many_as_streams() {
         }
         site.serves_others().await;
         assert_eq!(site.most.load(Ordering::SeqCst), 100);
-        // They end with their connection.
+        // The tunnels end with their connection.
         drop(tunnels);
         drop(client);
         site.serves_others().await;
     });
 }
 
-/// A request for an unknown protocol is treated like any other: it is answered, and nothing is left
-/// of it.
+/// A request for an unknown protocol is treated like any other: it gets a response, and leaves
+/// nothing behind.
 #[test]
 fn unknown_protocols_are_answered() {
     run(async {

@@ -1,4 +1,4 @@
-//! Two hosts connected by a link, as network namespaces.
+//! Two network namespaces that represent hosts connected by a link.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -66,7 +66,7 @@ fn must(line: &str) {
 }
 
 impl Hosts {
-    /// Creates the namespaces; `None` if that is not possible.
+    /// Creates the namespaces. Returns `None` if that is not possible.
     pub(crate) fn new() -> Option<Self> {
         let has = |program: &str| run(program, &["-V"]).is_ok() || run(program, &["-v"]).is_ok();
         if !["ip", "tc", "nft"].into_iter().all(has) {

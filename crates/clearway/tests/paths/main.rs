@@ -1,5 +1,6 @@
-//! Events on a client's path, on real sockets: its address is replaced, its path dies and it
-//! migrates, or its MTU falls, while it downloads, uploads, does both, or is idle.
+//! Tests of events on a client's path, over real sockets: the client's address is replaced, its
+//! path fails and it migrates, or the path MTU falls, while the client downloads, uploads, does
+//! both, or is idle.
 //!
 //! Server and client are processes in separate network namespaces, which the test creates and
 //! removes. That needs root and the commands `ip`, `tc` and `nft`; without them the test prints a
@@ -23,14 +24,14 @@ use host::{Hosts, run_in};
 
 const PROTOCOL: &str = "paths";
 const PORT: u16 = 4433;
-/// Takes a second on a path of 40 Mbit/s.
+/// Number of bytes per transfer; takes a second on a path of 40 Mbit/s.
 const SIZE: usize = 5_000_000;
-/// Each transfer ends within this time plus one undisturbed second.
+/// Time by which an event may delay a transfer, which otherwise takes one second.
 const BOUND: Duration = Duration::from_secs(10);
 
 const TRAFFIC: [&str; 4] = ["download", "upload", "both", "idle"];
 
-/// The event in the middle of the traffic.
+/// The event that occurs in the middle of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     /// The client's IPv4 or IPv6 address is replaced.
@@ -38,7 +39,7 @@ enum Fault {
     /// Packets from and to the client's address are dropped, and the client migrates to another
     /// one.
     DeadAndMigrate,
-    /// The interfaces no longer take datagrams of more than 1300 bytes.
+    /// The interfaces no longer accept datagrams of more than 1300 bytes.
     Mtu,
 }
 
@@ -104,14 +105,14 @@ fn try_one(hosts: &Hosts, fault: Fault, traffic: &str) -> Result<(), String> {
     }
 }
 
-/// Runs `work` within twice the bound.
+/// Runs `work`, which must complete within twice the bound.
 fn within<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(BOUND * 30, work).await.expect("too slow") })
 }
 
-/// A server that answers a request of 9 bytes: the first one selects a download or an upload, the
-/// others are its size.
+/// A server for requests of 9 bytes: the first byte selects a download or an upload, and the others
+/// are its size.
 #[test]
 #[ignore = "a part of the test of this program"]
 fn server_process() {

@@ -1,4 +1,4 @@
-//! Applications that run inside the shard.
+//! Tests of applications that run inside the shard.
 
 use std::sync::mpsc;
 
@@ -179,7 +179,7 @@ fn an_application_can_be_woken_from_any_thread() {
         }
         client.close(code(0), b"");
         client.wait_idle().await;
-        // The connection is gone; this does nothing.
+        // Does nothing, since the connection is gone.
         waker.wake();
     });
 }
@@ -233,7 +233,7 @@ fn a_panic_in_one_application_ends_only_its_connection() {
         let server = server(Unreliable { clients: 0, first: AcceptAll(closed) });
         let remote = server.local_address();
         let client = Endpoint::client(loopback()).unwrap();
-        // Each ClientHello fits in one datagram, which requires one decision.
+        // Each ClientHello fits in one datagram, so each client requires one decision.
         let config = trusting().key_exchange_groups([X25519]);
         let connecting = || client.connect_with(&config, remote, "localhost").unwrap();
         let first = connecting().await.unwrap();

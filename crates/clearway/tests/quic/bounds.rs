@@ -28,7 +28,7 @@ fn narrow() -> TransportConfig {
         .unwrap()
 }
 
-/// The end that tries to exhaust the other's memory.
+/// The endpoint that tries to exhaust the other's memory.
 #[derive(Clone, Copy)]
 enum Attacker {
     Client,
@@ -44,8 +44,8 @@ async fn connect(pair: &Pair, attacker: Attacker) -> (Connection, Connection) {
     }
 }
 
-/// Ensures that each end has processed everything that the other sent before. It uses datagrams,
-/// which have no flow control.
+/// Ensures that each endpoint has processed everything that the other has sent so far. Uses
+/// datagrams, which have no flow control.
 async fn round_trip(from: &Connection, to: &Connection) {
     for (from, to) in [(from, to), (to, from)] {
         from.send_datagram(Bytes::from_static(b"?")).unwrap();
@@ -129,8 +129,8 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
         assert!(received < CONNECTION_WINDOW * 5 / 4, "{received} bytes came that nobody read");
         at_window += u32::from(received >= CONNECTION_WINDOW);
     }
-    // Nothing is lost, and all data arrives once all streams are read. (A single one might wait
-    // forever: the others may take the credit that it returns.)
+    // Nothing is lost, and all data arrives once all streams are read. (A single reader might wait
+    // forever: other streams may use the credit that it returns.)
     let mut readers = Vec::new();
     for _ in 0..STREAMS {
         let mut stream = match accepted.pop() {
@@ -147,8 +147,8 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
     }
 }
 
-/// Streams carry many times both windows, but each is read one byte short of triggering an update
-/// of its own.
+/// The streams carry many times both windows in total, but each is read one byte short of
+/// triggering a window update of its own.
 #[test]
 fn many_partly_read_streams_do_not_block_the_connection() {
     run(async {
@@ -167,7 +167,7 @@ fn many_partly_read_streams_do_not_block_the_connection() {
                 }
                 kept.push((send, receive));
             }
-            // Dropping them makes room for others.
+            // Dropping these streams makes room for others.
             kept.clear();
         }
     });
@@ -199,7 +199,7 @@ fn a_partly_read_stream_that_is_dropped_returns_its_credit() {
     run(async {
         let pair = Pair::with(narrow(), |server| server);
         let (client, server) = pair.connect().await;
-        // Three connection windows in total.
+        // The rounds transfer three connection windows in total.
         for round in 0..12 {
             let mut send = client.open_uni().await.unwrap();
             send.write_all(&pattern(STREAM_WINDOW as usize)).await.unwrap();

@@ -1,4 +1,5 @@
-//! Server and client certificates, key exchange, and Encrypted ClientHello, in real handshakes.
+//! Tests of server and client certificates, key exchange, and Encrypted ClientHello, with real
+//! handshakes.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -143,7 +144,7 @@ fn a_client_shows_its_certificate_to_a_server_that_asks() {
     });
 }
 
-/// The server gets a specific error, and the client, which was already connected, gets an alert.
+/// The server reports a specific error, and the client, which was already connected, gets an alert.
 #[test]
 fn a_server_refuses_clients_without_a_good_certificate() {
     type IsRight = fn(&TlsError) -> bool;
@@ -316,7 +317,7 @@ fn certificates_are_replaced_while_connections_go_on() {
 
         assert!(matches!(certificates.replace([]), Err(IdentityError::NoCertificate)));
         certificates.replace([after.clone()]).unwrap();
-        // A separate configuration, so that no session is resumed.
+        // A separate configuration is used, so that no session is resumed.
         let later = authority.client_config();
         assert_eq!(shown(&server, &later, "localhost").await, after.chain()[0]);
 
@@ -329,7 +330,7 @@ fn certificates_are_replaced_while_connections_go_on() {
 }
 
 /// Clients connect continually while certificates are replaced ten times: each handshake presents a
-/// certificate that was current during it, and the table keeps no others.
+/// certificate that was current during the handshake, and the table keeps no others.
 #[test]
 fn each_handshake_shows_the_certificate_of_its_time() {
     const EACH: usize = 6;
@@ -346,7 +347,7 @@ fn each_handshake_shows_the_certificate_of_its_time() {
                 tokio::spawn(async move {
                     while count.load(SeqCst) < EACH * all.len() {
                         let before = current.load(SeqCst);
-                        // A separate configuration, so that no session is resumed.
+                        // A separate configuration is used, so that no session is resumed.
                         let config = ClientConfig::with_roots(roots.clone());
                         let config = config.application_protocols([PROTOCOL]);
                         let leaf = shown(&server, &config, "localhost").await;
@@ -417,7 +418,8 @@ fn a_key_of_another_certificate_is_refused_by_name() {
     assert!(matches!(error, IdentityError::KeyMismatch));
 }
 
-/// The client's first group is preferred; if the server lacks it, that costs only a round trip.
+/// The client's first group is preferred; if the server does not support it, that costs only a
+/// round trip.
 #[test]
 fn the_key_exchange_group_is_post_quantum_where_both_ends_have_it() {
     type Groups<'a> = &'a [&'static dyn SupportedKxGroup];
@@ -431,7 +433,8 @@ fn the_key_exchange_group_is_post_quantum_where_both_ends_have_it() {
             (all, all, "X25519MLKEM768"),
             (all, Some(classic), "X25519"),
             (Some(classic), all, "X25519"),
-            // HelloRetryRequest: the client's key shares are for groups that the server lacks.
+            // The server sends HelloRetryRequest, because the client's key shares are for groups
+            // that it does not support.
             (all, Some(p256), "secp256r1"),
             (Some(hybrid_first), Some(p256), "secp256r1"),
             (Some(p256), all, "secp256r1"),
@@ -474,7 +477,8 @@ fn without_a_group_in_common_there_is_no_connection() {
     });
 }
 
-/// An ECHConfig (RFC 9849 §4) of version 0xfe0d, for DHKEM(X25519, HKDF-SHA256) with HKDF-SHA256 and AES-128-GCM.
+/// Returns an ECHConfig (RFC 9849 §4) of version 0xfe0d, for DHKEM(X25519, HKDF-SHA256) with
+/// HKDF-SHA256 and AES-128-GCM.
 fn ech_config(kem: u16, public_name: &str) -> Vec<u8> {
     let mut contents = vec![7];
     contents.extend(kem.to_be_bytes());

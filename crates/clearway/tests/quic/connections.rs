@@ -1,4 +1,4 @@
-//! The start and end of connections, on loopback.
+//! Tests of the start and end of connections, on loopback.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn a_failed_handshake_says_what_arrived() {
 #[test]
 fn an_unreachable_port_is_detected_quickly() {
     run(async {
-        // A port that was free a moment ago.
+        // A port that was free a moment ago, and so most likely still is.
         let free = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
         let pair = Pair::new();
         let began = Instant::now();
@@ -429,7 +429,7 @@ fn ipv6_and_ipv4_reach_a_socket_for_both() {
         let server = ServerConfig::new(vec![identity.certificate], identity.key)
             .application_protocols([PROTOCOL]);
         let Ok(server) = Endpoint::server("[::]:0".parse().unwrap(), server) else {
-            // A host without IPv6.
+            // The host has no IPv6.
             return;
         };
         let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
@@ -511,8 +511,8 @@ fn a_download_over_loopback_uses_large_datagrams() {
     });
 }
 
-/// A task that waits for room sends more than the queue holds, and gets the outcome of each
-/// datagram.
+/// A task that waits for room sends more datagrams than the queue holds, and gets the outcome of
+/// each one.
 #[test]
 fn a_task_can_wait_for_room_and_for_outcomes() {
     const COUNT: u64 = 200;

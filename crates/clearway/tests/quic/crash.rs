@@ -1,5 +1,5 @@
-//! A server that disappears without closing its connections, and another in its place with the same
-//! ticket keys.
+//! Tests of a server that disappears without closing its connections, and is replaced by another
+//! server with the same ticket keys.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::support::{Identity, PROTOCOL, code, identity, loopback, run};
 
-/// Creates a path to `server` that loses the server's datagrams while `is_lost` is set.
+/// Creates a path to `server` that drops the server's datagrams while `is_lost` is set.
 async fn path_to(server: SocketAddr, is_lost: watch::Receiver<bool>) -> SocketAddr {
     let to_client = UdpSocket::bind(loopback()).await.unwrap();
     let to_server = UdpSocket::bind(loopback()).await.unwrap();
@@ -45,7 +45,7 @@ fn serve(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Result<Endpoi
     Endpoint::server(at, config)
 }
 
-/// Starts a server at this address, which another may not have released yet.
+/// Starts a server at this address, which another server may not have released yet.
 async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Endpoint {
     loop {
         match serve(identity, at, keys.clone()) {
@@ -55,8 +55,8 @@ async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> E
     }
 }
 
-/// Returns how a client's connection ends if its server is gone and another one takes its address
-/// with these keys; `None` if it does not notice within two seconds.
+/// Returns how a client's connection ends if its server is gone and another server takes over its
+/// address with these keys; `None` if the connection does not end within two seconds.
 async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionError> {
     let identity = identity();
     let free = std::net::UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
@@ -89,7 +89,7 @@ async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionEr
     tokio::time::timeout(Duration::from_secs(2), client.closed()).await.ok()
 }
 
-/// RFC 9000 §10.3.2: the key of stateless resets is derived from the ticket keys.
+/// The stateless reset key (RFC 9000 §10.3.2) is derived from the ticket keys.
 #[test]
 fn a_server_that_starts_again_resets_the_connections_that_it_lost() {
     run(async {

@@ -1,4 +1,4 @@
-//! Unreliable datagrams whose send queue is too small for all of them.
+//! Tests with more unreliable datagrams than fit into the send queue.
 
 use std::time::{Duration, Instant};
 

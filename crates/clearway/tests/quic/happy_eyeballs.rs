@@ -1,4 +1,4 @@
-//! Connecting to a host with several addresses.
+//! Tests of connecting to a host with several addresses.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use clearway::{CONNECTION_ATTEMPT_DELAY, ConnectionError};
 
 use crate::support::{Pair, code, run};
 
-/// Far less than the 20 seconds after which a silent address is given up.
+/// Time limit for the tests: far less than the 20 seconds after which an attempt to an unresponsive
+/// address is abandoned.
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]

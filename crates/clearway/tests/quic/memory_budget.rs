@@ -1,5 +1,5 @@
-//! A server that is short of memory for connections: how it treats the heaviest users, and that
-//! others are not affected.
+//! Tests a server that is short of memory for connections: how it treats the heaviest users, and
+//! that others are not affected.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -68,15 +68,15 @@ impl Neighbor {
 
 /// Clients with one address send data that the server does not read, up to their windows, until its
 /// memory runs short. First their windows are limited, then they get no more connections, and
-/// finally the connections that hold the most are closed. A client with another address is served
-/// at each level, and the counted memory stays within the budget.
+/// finally the connections that use the most memory are closed. A client with another address is
+/// served at each level, and the counted memory stays within the budget.
 #[test]
 fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
     run(async {
         let budget = MemoryBudget::new(LIMIT);
         let given = budget.clone();
         let pair = Pair::with(transport(), |server| server.memory_budget(given));
-        // In another network, so that they share nothing.
+        // The address is in another network, so that the clients share nothing.
         let elsewhere = Endpoint::client(SocketAddr::from(([127, 0, 1, 2], 0))).unwrap();
         let neighbor = Neighbor::connect(&pair, &elsewhere).await;
         neighbor.ask().await;
@@ -85,7 +85,7 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             greedy.push(pair.connect().await);
         }
         let held = || budget.statistics().held;
-        // The amount that an idle connection counts; that of the neighbor may still be active.
+        // Each idle connection counts its minimum; the neighbor's connection may still be active.
         until("the connections rest", &budget, || held() <= 17 * (8 << 10) + (40 << 10)).await;
         assert_eq!(budget.statistics().windows_limited, 0);
         let mut streams = Vec::new();

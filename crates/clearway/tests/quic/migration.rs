@@ -1,4 +1,4 @@
-//! Connections that migrate to other addresses, over real sockets (RFC 9000 §9).
+//! Tests of connections that migrate to other addresses, over real sockets (RFC 9000 §9).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -45,8 +45,8 @@ fn a_download_survives_three_migrations() {
         while let Some(chunk) = stream.read_chunk(64 << 10).await.unwrap() {
             received.extend_from_slice(&chunk);
             if places.len() <= 3 && received.len() > places.len() * LENGTH / 5 {
-                // To another port, to an address chosen by the test, and back to the endpoint's
-                // address.
+                // Migrates to another port, to an address chosen by the test, and back to the
+                // endpoint's address.
                 let wanted = match places.len() {
                     1 => any_port(),
                     2 => "127.0.0.2:0".parse().unwrap(),
@@ -62,7 +62,7 @@ fn a_download_survives_three_migrations() {
         let [_, second, third, fourth] = places[..] else { panic!("{places:?}") };
         assert_eq!((second.ip(), fourth), (first.ip(), first));
         assert_eq!(third.ip(), Ipv4Addr::new(127, 0, 0, 2));
-        // The server has seen each of the addresses, and migrated back.
+        // The server has seen each of the addresses, including the return to the first.
         for remote in [second, third, fourth] {
             assert_eq!(server.path_event().await, Ok(PathEvent::PeerMigrated { remote }));
             let remote = pair.server.local_address();
@@ -74,7 +74,7 @@ fn a_download_survives_three_migrations() {
     });
 }
 
-/// Sockets are closed if their path was left or never worked, or their connection has ended.
+/// Sockets are closed if their path was abandoned or never worked, or their connection has ended.
 #[test]
 fn sockets_are_closed_with_the_paths_that_use_them() {
     run(async {
@@ -161,7 +161,7 @@ fn clients_move_to_the_preferred_address() {
         });
         let remote = pair.client.local_address();
         assert_eq!(server.path_event().await, Ok(PathEvent::Migrated { remote }));
-        // It can migrate further from there.
+        // The connection can migrate again from there.
         let local = client.migrate(any_port()).await.unwrap();
         assert_eq!(server.path_event().await, Ok(PathEvent::PeerMigrated { remote: local }));
     });
@@ -189,7 +189,7 @@ fn preferred_addresses_that_no_host_has_are_refused() {
     assert_eq!(cause.unwrap().address, "192.0.2.1:4434".parse().unwrap());
 }
 
-/// Migrates when its handshake is complete, and reports the outcome and events.
+/// An application that migrates when its handshake is complete, and reports the outcome and events.
 struct Mover {
     waker: ConnectionWaker,
     news: tokio::sync::mpsc::UnboundedSender<(Option<SocketIndex>, Option<Event>)>,

@@ -1,4 +1,4 @@
-//! The datagram size with default settings, over real sockets.
+//! Tests of the datagram size with default settings, over real sockets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -78,8 +78,8 @@ async fn relay(any: SocketAddr, server: SocketAddr, limit: usize) -> SocketAddr 
 
 const FAMILIES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// There is no relay: its receive buffer would hold three of these datagrams, so that the path
-/// would lose a quarter of them, and be right to be used with smaller ones.
+/// This test uses no relay. A relay's receive buffer would hold only three of these datagrams, so
+/// that the path would drop a quarter of them and smaller datagrams would be the right choice.
 #[test]
 fn the_loopback_interface_is_used_with_large_datagrams() {
     run(async {
@@ -90,7 +90,7 @@ fn the_loopback_interface_is_used_with_large_datagrams() {
     });
 }
 
-/// An Ethernet path, in both directions.
+/// The path has the MTU of Ethernet, in both directions.
 #[test]
 fn a_path_of_1500_bytes_is_used_whole() {
     run(async {

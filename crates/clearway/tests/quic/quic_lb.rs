@@ -1,4 +1,4 @@
-//! QUIC-LB connection IDs.
+//! Tests of QUIC-LB connection IDs.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! Servers with several shards, on loopback.
+//! Tests of servers with several shards, on loopback.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroUsize;
@@ -10,7 +10,7 @@ use clearway::{
 };
 
 const LENGTH: usize = 20_000;
-/// Enough clients that a hash leaves none of three shards without one.
+/// Number of clients: enough that a hash assigns at least one to each of three shards.
 const CLIENTS: usize = 40;
 
 fn shards(count: usize) -> NonZeroUsize {

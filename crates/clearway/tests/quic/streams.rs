@@ -1,4 +1,4 @@
-//! Streams between two endpoints on loopback.
+//! Tests of streams between two endpoints on loopback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ fn a_megabyte_is_echoed() {
     });
 }
 
-/// Counts the STREAM frames without data: ends that needed a separate frame.
+/// Counts STREAM frames without data, that is, stream ends that needed a separate frame.
 struct LoneEnds(Arc<AtomicUsize>);
 
 impl Observer for LoneEnds {
@@ -59,7 +59,7 @@ impl Observer for LoneEnds {
     }
 }
 
-/// This also holds while the shard sends as soon as it can, which is often between two writes of a
+/// This also holds when the shard sends as soon as it can, which is often between two writes of a
 /// task.
 #[test]
 fn data_and_the_end_are_sent_in_one_frame() {
@@ -209,8 +209,8 @@ fn a_reader_that_does_not_read_stops_the_writer() {
         let chunk = Bytes::from(vec![7; 64 << 10]);
         send.write_chunk(chunk.clone()).await.unwrap();
         let mut recv = server.accept_uni().await.unwrap();
-        // Two buffers of 1 MiB, the transport's send buffer and its window: the writer stops well
-        // before 8 MiB.
+        // Two buffers of 1 MiB, the transport's send buffer and its window are filled: the writer
+        // stops well before 8 MiB.
         let mut written = chunk.len();
         let patience = std::time::Duration::from_millis(300);
         while tokio::time::timeout(patience, send.write_chunk(chunk.clone())).await.is_ok() {
@@ -247,7 +247,7 @@ fn a_cancelled_read_loses_nothing() {
             while !rest.is_empty() {
                 tokio::select! {
                     biased;
-                    // Canceled at many points: whenever it has to wait.
+                    // The write is canceled at many points, whenever it has to wait.
                     written = send.write(rest) => rest = &rest[written.unwrap()..],
                     () = tokio::task::yield_now() => {}
                 }
@@ -343,7 +343,7 @@ fn delivered_data_can_be_read_after_the_close() {
             .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
-        // More than is buffered for the task: the transport holds the rest.
+        // This is more data than is buffered for the task: the transport buffers the rest.
         let data = pattern(3 << 20);
         let mut send = client.open_uni().await.unwrap();
         send.write_all(&data).await.unwrap();
@@ -378,7 +378,8 @@ fn data_received_before_the_close_can_be_read() {
     });
 }
 
-/// Data written before is delivered even though the stream is reset immediately (RESET_STREAM_AT).
+/// Data written before the reset is delivered even though the stream is reset immediately
+/// (RESET_STREAM_AT).
 #[test]
 fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
     run(async {
@@ -399,7 +400,7 @@ fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
             }
         };
         assert_eq!(end, Err(ReadError::Reset(code(7))));
-        // Data beyond that may have been read before the reset arrived.
+        // Data beyond the reliable size may have been read before the reset arrived.
         let length = received.len();
         assert!(length >= 100_000 && received == data[..length], "{length} bytes");
     });

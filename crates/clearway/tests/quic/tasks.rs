@@ -1,4 +1,4 @@
-//! Tasks on the shard's thread that use raw streams.
+//! Tests of tasks on the shard's thread that use raw streams.
 
 use bytes::Bytes;
 use clearway::Connection;

@@ -1,4 +1,4 @@
-//! Address validation tokens of servers that share keys, on loopback.
+//! Tests of address validation tokens from servers that share keys, on loopback.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Observer for RetryWatch {
     }
 }
 
-/// Returns a new server that validates every address, as another process would have.
+/// Returns a new server that validates every address, like a server in another process.
 fn process(secret: u8) -> Pair {
     let keys = TicketKeys::new(&[secret; 32]);
     let configure = |server: ServerConfig| server.retry_above(0).ticket_keys(keys);
@@ -38,7 +38,7 @@ async fn connect(pair: &mut Pair, token: &[u8]) -> (bool, Vec<u8>) {
     let observer = move |_: Side| Some(Box::new(RetryWatch(noted.clone())) as Box<dyn Observer>);
     pair.config = pair.config.clone().observer(Arc::new(observer)).token(token);
     let (client, server) = pair.connect().await;
-    // Data that the server sends after the handshake arrives after NEW_TOKEN, or with it.
+    // Data that the server sends after the handshake arrives after NEW_TOKEN, or together with it.
     server.open_uni().await.unwrap().finish().unwrap();
     client.accept_uni().await.unwrap();
     let token = loop {
@@ -63,7 +63,7 @@ fn servers_with_the_same_keys_accept_each_others_tokens() {
     });
 }
 
-/// Clients at other ports reach other shards.
+/// Clients with other ports reach other shards.
 #[test]
 fn a_token_is_valid_at_every_shard() {
     run(async {

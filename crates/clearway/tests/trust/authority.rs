@@ -1,4 +1,4 @@
-//! Certificate authorities, and the certificates that they sign.
+//! Certificate authorities and the certificates that they have signed.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,7 +21,7 @@ struct Authority {
     roots: Arc<RootCertStore>,
     /// A client certificate signed by this authority.
     client: Arc<CertifiedKey>,
-    /// The same certificate in this library's form.
+    /// The DER certificate chain, as this library's API takes it.
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }

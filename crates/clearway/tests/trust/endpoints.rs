@@ -1,4 +1,5 @@
-//! Aspects that only endpoints have: the application that sees the identity, and hot restarts.
+//! Tests of aspects that require endpoints: the identity that the application sees, and hot
+//! restarts.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ fn run<F: Future<Output = ()>>(test: F) {
     });
 }
 
-/// A server's certificate.
+/// Returns a server's certificate.
 fn site() -> Identity {
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -87,7 +88,7 @@ impl Client {
     }
 }
 
-/// The client as seen by the server's application.
+/// The properties of a client that the server's application sees.
 #[derive(PartialEq, Eq, Debug)]
 struct Seen {
     identity: Option<Vec<CertificateDer<'static>>>,
@@ -136,8 +137,8 @@ async fn send(client: &Client, server: &Endpoint) -> Option<Seen> {
     Some(seen)
 }
 
-/// If an identity is required, the application never gets a client without one, nor early data from
-/// a client that is no longer trusted.
+/// If an identity is required, the application never gets a client without an identity, nor early
+/// data from a client that is no longer trusted.
 #[test]
 fn early_data_has_an_identity_until_the_authority_is_replaced() {
     run(async {
@@ -154,7 +155,7 @@ fn early_data_has_an_identity_until_the_authority_is_replaced() {
     });
 }
 
-/// A server that takes over has the ticket keys, but its own authorities.
+/// A server that takes over uses the same ticket keys, but its own authorities.
 #[test]
 fn a_server_that_takes_over_asks_ticket_holders_again() {
     run(async {

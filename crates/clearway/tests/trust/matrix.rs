@@ -26,8 +26,8 @@ enum Need {
     Required,
 }
 
-/// How a server authenticates clients. If it does not request certificates, the authority is not
-/// used.
+/// How a server authenticates clients. The authority is unused if the server does not request
+/// certificates.
 type Policy = (Need, Ca);
 
 /// The outcome of the second connection.
@@ -41,12 +41,12 @@ enum Outcome {
     Refused,
 }
 
-/// A client with a certificate of an authority, or without one, and two policies: the required
-/// outcomes if its session was lost, and if the second server still has it or can decrypt its
-/// ticket.
+/// A client with or without a certificate from an authority, two policies, and the required
+/// outcomes: first if the session was lost, and then if the second server still has the session or
+/// can decrypt its ticket.
 type Row = (Option<Ca>, Policy, Policy, Outcome, Outcome);
 
-/// All pairs of policies whose first one accepts the client.
+/// All pairs of policies of which the first one accepts the client.
 #[rustfmt::skip]
 const POLICIES: [Row; 25] = [
     // client     before         after          session lost   session there
@@ -91,7 +91,7 @@ enum Storage {
 /// The change between the two connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
-    /// Nothing.
+    /// Nothing changes.
     Nothing,
     /// The server ends, and another one starts with the same key file.
     Restart,
@@ -108,7 +108,7 @@ enum Change {
     CaReplaced,
 }
 
-/// Whether the second server has the session: in its table, or because it accepts the ticket.
+/// Whether the second server has the session, either in its table or because it accepts the ticket.
 #[rustfmt::skip]
 const SURVIVES: [(Change, Storage, /* early data off */ bool, /* on */ bool); 14] = [
     (Change::Nothing,      Storage::Table,  true,  true),
@@ -129,7 +129,7 @@ const SURVIVES: [(Change, Storage, /* early data off */ bool, /* on */ bool); 14
 ];
 
 impl Change {
-    /// Returns whether it can lead from one policy to the other.
+    /// Returns whether this change can lead from one policy to the other.
     fn leads(self, before: Policy, after: Policy) -> bool {
         match self {
             Self::Nothing | Self::Rotation | Self::TwoRotations => before == after,
@@ -141,7 +141,8 @@ impl Change {
     }
 }
 
-/// The key of the servers' certificate, which counts its signatures: a resumed handshake has none.
+/// The private key of the servers' certificate, which counts its signatures: a resumed handshake
+/// needs none.
 #[derive(Debug)]
 struct Counting {
     key: Arc<dyn SigningKey>,
@@ -199,7 +200,7 @@ fn client(certificate: Option<Ca>, early_data: bool) -> Arc<TlsClientConfig> {
 }
 
 /// Passes all output of `from` to `to`; `space` is the packet number space of the output. Returns
-/// whether there was any.
+/// whether there was any output.
 fn say(
     from: &mut dyn Session,
     space: &mut SpaceId,
@@ -222,10 +223,10 @@ fn say(
     }
 }
 
-/// Connects, with a session if the client has one; returns the outcome and whether early data was
+/// Connects, with a session if the client has one. Returns the outcome, and whether early data was
 /// accepted.
 fn connect(client: &Arc<TlsClientConfig>, server: &Server) -> (Outcome, bool) {
-    // initial_max_data: early data is bound to some limit.
+    // Sets initial_max_data, since early data requires some limit.
     let parameters = vec![0x04, 0x01, 0x3f];
     let connected = client.clone().connect(Version::V1, &[], "localhost", vec![0x04, 0x01, 0x01]);
     let mut client = connected.unwrap();
@@ -271,7 +272,7 @@ fn connect(client: &Arc<TlsClientConfig>, server: &Server) -> (Outcome, bool) {
 
 const SECRET: [u8; 32] = [1; 32];
 
-/// Runs one cell: returns the second server, after `change`.
+/// Returns the second server after `change`, for one cell of the matrix.
 fn after(
     first: Server,
     change: Change,
@@ -352,7 +353,8 @@ fn an_authority_is_replaced_back_and_forth() {
     }
 }
 
-/// A name separates sites that share keys, and joins servers that have separate configurations.
+/// A site name separates sites that share keys, and lets servers with separate configurations
+/// resume each other's sessions.
 #[test]
 fn sessions_of_one_site_are_not_resumed_by_another_with_the_same_keys() {
     let keys = TicketKeys::new(&SECRET);

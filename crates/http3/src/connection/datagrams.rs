@@ -11,18 +11,19 @@ use crate::{Code, ConnectionError, DatagramError, Role, StreamError, Transport};
 /// The largest Quarter Stream ID.
 const LARGEST_QUARTER: u64 = (1 << 60) - 1;
 
-/// How to handle a datagram for a stream.
+/// The way to handle a datagram for a stream.
 enum DatagramAction {
     Deliver,
-    /// Its request has not arrived.
+    /// The datagram's request has not arrived.
     Early,
     Drop,
-    /// Its request does not use datagrams (§2).
+    /// The datagram's request does not use datagrams (§2).
     Refuse,
 }
 
 impl Connection {
-    /// Sends a datagram that belongs to the extended CONNECT request on `stream`. It may be lost.
+    /// Sends a datagram that belongs to the extended CONNECT request on `stream`. Datagrams may be
+    /// lost.
     ///
     /// # Errors
     /// See [`DatagramError`].
@@ -74,9 +75,9 @@ impl Connection {
         }
     }
 
-    /// Returns the next received datagram, and the stream of the request that it belongs to. Call
-    /// this until it returns `None` whenever the transport has received datagrams or requests have
-    /// arrived.
+    /// Returns the next received datagram, with the stream of the request to which it belongs.
+    /// Whenever the transport has received datagrams or requests have arrived, call this until it
+    /// returns `None`.
     ///
     /// A datagram for a request that does not use datagrams ends that request with
     /// H3_DATAGRAM_ERROR.
@@ -85,7 +86,7 @@ impl Connection {
         transport: &mut T,
     ) -> Option<(u64, Bytes)> {
         let next = self.next_datagram_before_streams(transport);
-        // An idle connection must stay so.
+        // An idle connection must remain idle.
         if next.is_none()
             && let Some(busy) = self.busy.used()
         {
@@ -95,11 +96,11 @@ impl Connection {
         next
     }
 
-    /// Like [`next_datagram`](Self::next_datagram), to be called before that and before the streams
-    /// are read.
+    /// Like [`next_datagram`](Self::next_datagram), but must be called before that method and
+    /// before the streams are read.
     ///
-    /// Datagrams are then not dropped if the ends of their streams arrived with them, and none are
-    /// dropped if their requests arrived with them.
+    /// Then no datagrams are dropped because the end of their stream, or their request, arrived at
+    /// the same time.
     pub fn next_datagram_before_streams<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -138,7 +139,7 @@ impl Connection {
 
     fn datagram_action(&self, stream: u64) -> DatagramAction {
         let Some(entry) = self.requests.get(&stream) else {
-            // A client knows all its streams, except those that were never opened or have ended.
+            // A client knows all streams except streams that were never opened or have ended.
             let is_early = self.role == Role::Server
                 && stream >= self.next_request
                 && self.control.goaway().is_none_or(|id| stream < id);
@@ -152,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Takes a kept datagram whose request has arrived, or never will.
+    /// Removes and returns a kept datagram whose request has arrived or will never arrive.
     fn take_early(&mut self) -> Option<(u64, Bytes)> {
         let mut early = self.busy.early_datagrams.iter();
         let place = early.position(|(stream, _)| {

@@ -30,7 +30,7 @@ pub(super) struct ControlReceive {
 /// Maximum accepted length of a PRIORITY_UPDATE, in bytes.
 const MAX_PRIORITY_UPDATE: u64 = 1024;
 
-/// The frame that the next bytes belong to.
+/// The frame to which the next bytes belong.
 #[derive(Debug, Default)]
 enum Frame {
     #[default]
@@ -45,8 +45,8 @@ enum Frame {
 }
 
 impl ControlReceive {
-    /// Takes the next frame that must be processed from the start of `input`; `None` when `input`
-    /// is exhausted.
+    /// Removes and returns the next frame at the start of `input` that must be processed; `None`
+    /// when `input` is exhausted.
     pub(super) fn next(
         &mut self,
         input: &mut Bytes,
@@ -161,8 +161,8 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
 }
 
 /// Returns the server's settings on the connection that a client resumes with early data. Settings
-/// that cannot be decoded are ignored and impose no limits: the application's store that kept them
-/// may be damaged.
+/// that cannot be decoded are ignored and impose no limits: the application's session store may
+/// have damaged them.
 pub(super) fn remembered<T: Transport + ?Sized>(transport: &T) -> Option<Settings> {
     Settings::decode(transport.remembered_settings()?).ok()
 }
@@ -177,7 +177,7 @@ impl Connection {
             ControlFrame::Settings(settings) => self.take_settings(transport, settings),
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
-            // RFC 9218 §7.2.
+            // See RFC 9218 §7.2.
             ControlFrame::PriorityUpdate(..) | ControlFrame::PriorityUpdatePush
                 if self.role == Role::Client =>
             {
@@ -190,7 +190,8 @@ impl Connection {
                 Code::ID_ERROR,
                 "PRIORITY_UPDATE names a push that was not promised",
             )),
-            // RFC 9114 §7.2.3: this endpoint neither promised nor allowed a push.
+            // This endpoint neither promised nor allowed a push, so the push ID is invalid (RFC
+            // 9114 §7.2.3).
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,
                 "CANCEL_PUSH names a push that does not exist",
@@ -198,8 +199,8 @@ impl Connection {
         }
     }
 
-    /// Applies the peer's settings. A client keeps them for later connections, and checks that they
-    /// permit the early data that it may have sent (RFC 9114 §7.2.4.2).
+    /// Applies the peer's settings. A client keeps the settings for later connections, and checks
+    /// that they permit the early data that it may have sent (RFC 9114 §7.2.4.2).
     fn take_settings<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -217,7 +218,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9114 §7.2.7.
+    /// Handles the peer's MAX_PUSH_ID frame (RFC 9114 §7.2.7).
     fn max_push_id(&mut self, id: u64) -> Result<(), ConnectionError> {
         if self.role == Role::Client {
             return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "a server sent MAX_PUSH_ID"));
@@ -229,7 +230,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9114 §5.2, §7.2.6.
+    /// Handles the peer's GOAWAY frame (RFC 9114 §5.2, §7.2.6).
     fn peer_goaway<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -246,7 +247,8 @@ impl Connection {
             return Err(ConnectionError::new(Code::ID_ERROR, "the identifier in GOAWAY increased"));
         }
         self.peer_goaway = Some(id);
-        // Only the lowest identifier matters, so a peer cannot fill the queue.
+        // Only the lowest identifier matters, so at most one event is queued, and a peer cannot
+        // fill the queue.
         let waiting = self.busy.events.iter_mut().find_map(|event| match event {
             Event::GoAway { id } => Some(id),
             _ => None,

@@ -14,7 +14,8 @@ pub(super) struct ExchangePriority {
     client: Option<Priority>,
     /// The parameters that the server has set, which override the client's (§8).
     server: Parameters,
-    /// Whether it is a tunnel, which is incremental unless the client requests otherwise (§11).
+    /// Whether the exchange is a tunnel, which is incremental unless the client requests otherwise
+    /// (§11).
     is_tunnel: bool,
     /// Whether an `Event::Priority` is still queued.
     pub(super) is_reported: bool,
@@ -33,15 +34,16 @@ impl ExchangePriority {
 }
 
 impl Connection {
-    /// Returns the priority of the exchange on `stream`: the client's request, initial or updated,
-    /// as overridden by the server; the default if neither has set one (RFC 9218 §4).
+    /// Returns the priority of the exchange on `stream`: the priority that the client requested,
+    /// initially or in an update, as overridden by the server, or the default if neither has set
+    /// one (RFC 9218 §4).
     pub fn priority(&self, stream: u64) -> Option<Priority> {
         self.requests.get(&stream).map(|entry| entry.priority.effective())
     }
 
-    /// Changes the priority of the exchange on `stream`. A client requests it from its server
-    /// (PRIORITY_UPDATE, RFC 9218 §7.2); a server sets it, overriding earlier and later requests by
-    /// the client.
+    /// Changes the priority of the exchange on `stream`. A client requests the change from its
+    /// server (PRIORITY_UPDATE, RFC 9218 §7.2). A server applies it, overriding earlier and later
+    /// requests by the client.
     ///
     /// # Errors
     /// [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
@@ -69,8 +71,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the client's priority: that of a PRIORITY_UPDATE that arrived before the request,
-    /// otherwise that of the request (RFC 9218 §7).
+    /// Returns the client's priority: the one in a PRIORITY_UPDATE that arrived before the request,
+    /// or else the one in the request (RFC 9218 §7).
     pub(super) fn early_priority(
         &mut self,
         stream: u64,
@@ -82,8 +84,8 @@ impl Connection {
         self.busy.early_priorities.remove(&stream).or(stated)
     }
 
-    /// Applies the priority parameters of a response, which override those of the client (RFC 9218
-    /// §8).
+    /// Applies the priority parameters of a response, which override the client's parameters (RFC
+    /// 9218 §8).
     pub(super) fn respond_with_priority<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -140,8 +142,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps a priority for a request that has not arrived. When there are too many, those of the
-    /// highest streams are dropped, since these arrive last.
+    /// Keeps a priority for a request that has not arrived. When there are too many, the priorities
+    /// of the highest stream IDs are dropped, since these requests arrive last.
     fn keep_early_priority(&mut self, stream: u64, priority: Priority) {
         self.busy.early_priorities.insert(stream, priority);
         if self.busy.early_priorities.len() > self.config.max_early_priorities {

@@ -1,5 +1,5 @@
-//! QPACK's dynamic tables: field sections that wait for entries, and instructions for the QPACK
-//! streams.
+//! Handling of QPACK's dynamic tables: field sections that wait for entries, and instructions for
+//! the QPACK streams.
 
 use bytes::Bytes;
 
@@ -8,14 +8,13 @@ use crate::frame::headers_frame;
 use crate::qpack::QpackError;
 use crate::{Code, ConnectionError, SendError, Settings, Transport};
 
-/// Maximum number of bytes of decoder instructions that may wait for a peer that does not accept
-/// them.
+/// Maximum number of bytes of decoder instructions to queue for a peer that does not accept them.
 const MAX_FEEDBACK: usize = 16 << 10;
 
 /// A field section that references entries that have not arrived (RFC 9204 §2.2.1).
 #[derive(Debug)]
 pub(super) struct Blocked {
-    /// The Required Insert Count.
+    /// The Required Insert Count of the field section.
     required: u64,
     section: Bytes,
 }
@@ -39,8 +38,8 @@ impl Connection {
         stream: u64,
         content: Option<u64>,
     ) -> Result<Bytes, SendError> {
-        // RFC 9204 §2.1.3: an entry is inserted, and referenced, only if the transport is sure to
-        // take the instruction.
+        // An entry is inserted, and referenced, only if the transport is sure to accept the
+        // instruction (RFC 9204 §2.1.3).
         let ready = |it: &super::LocalStream| it.is_open() && it.is_flushed();
         let may_insert = self.encoder_stream.as_ref().is_some_and(ready);
         let Busy { lines, section, .. } = &mut *self.busy;
@@ -62,8 +61,8 @@ impl Connection {
         Ok(headers_frame(scratch, section, content))
     }
 
-    /// Keeps a field section until its entries have arrived; its stream is not read further before
-    /// that.
+    /// Keeps a field section until its entries have arrived; its stream is not read further until
+    /// then.
     pub(super) fn block(
         &mut self,
         stream: u64,
@@ -82,13 +81,14 @@ impl Connection {
             .into());
         }
         self.buffered = buffered;
-        // A copy, so that a short section does not keep the whole received chunk alive.
+        // The section is copied, so that a short section does not keep the whole received chunk
+        // alive.
         let section = Bytes::copy_from_slice(section);
         self.busy.blocked.insert(stream, Blocked { required, section });
         Ok(())
     }
 
-    /// Returns whether `stream` waits for entries.
+    /// Returns whether `stream` is waiting for dynamic table entries.
     pub(super) fn is_blocked(&self, stream: u64) -> bool {
         self.busy.blocked.contains_key(&stream)
     }
@@ -99,7 +99,7 @@ impl Connection {
         Some(blocked)
     }
 
-    /// Continues to read the streams whose entries have arrived.
+    /// Continues to read the streams whose dynamic table entries have arrived.
     pub(super) fn unblock<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         loop {
             let inserted = self.decoder.inserted();
@@ -114,7 +114,7 @@ impl Connection {
         }
     }
 
-    /// Ends reading of `stream`. If it has not been read to its end, this cancels the stream at the
+    /// Ends reading of `stream`. If the stream was not read to its end, this cancels it at the
     /// peer's encoder (RFC 9204 §2.2.2.2).
     pub(super) fn end_reading(&mut self, stream: u64, is_complete: bool) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };

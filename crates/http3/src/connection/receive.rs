@@ -11,7 +11,7 @@ use crate::{Code, ConnectionError, ReadEnd, Role, StreamError, Transport};
 /// Number of bytes to read at once while the type of the next frame is unknown.
 const READ: usize = 16 * 1024;
 
-/// How far the peer's message has been received.
+/// The phase in which the peer's message is being received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// The header section of the request or the final response has not arrived.
@@ -24,7 +24,7 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// The frame that the next bytes belong to.
+/// The frame to which the next bytes belong.
 #[derive(Debug)]
 enum Frame {
     Header,
@@ -33,7 +33,7 @@ enum Frame {
     Skip { remaining: u64 },
 }
 
-/// The result of a step of reading.
+/// The result of one read step.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Nothing more can be read now.
@@ -53,12 +53,12 @@ pub(super) enum Step {
 pub(super) enum Body {
     Chunk(Bytes),
     Blocked,
-    /// Something other than content comes next; `step` reads it.
+    /// The next frame is not content; `step` reads it.
     Other,
 }
 
-/// The number of bytes of incomplete field sections that are buffered on the whole connection, and
-/// the limits.
+/// The number of buffered bytes of incomplete field sections on the whole connection, and the
+/// limits.
 pub(super) struct Buffering<'a> {
     pub(super) buffered: &'a mut usize,
     pub(super) max_buffered: usize,
@@ -71,7 +71,7 @@ pub(super) struct Receive {
     role: Role,
     pub(super) phase: Phase,
     pub(super) content: Content,
-    /// The unread rest of the transport's last chunk.
+    /// The unread remainder of the transport's last chunk.
     input: Bytes,
     header: FrameHeaderDecoder,
     frame: Frame,
@@ -207,8 +207,9 @@ impl Receive {
         Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended inside a frame").into())
     }
 
-    /// Returns the encoded field section once it is complete: a slice of the transport's chunk if
-    /// that contains all of it, otherwise collected in a buffer.
+    /// Returns the encoded field section once it is complete. The result is a slice of the
+    /// transport's chunk if that contains the whole section; otherwise the section is collected in
+    /// a buffer.
     fn section(
         &mut self,
         remaining: u64,
@@ -237,7 +238,7 @@ impl Receive {
         Ok(Some(core::mem::take(&mut self.section).into()))
     }
 
-    /// Begins a frame, and checks that it may come here (RFC 9114 §4.1, §7.2).
+    /// Begins a frame, and checks that it is permitted at this point (RFC 9114 §4.1, §7.2).
     fn begin(&mut self, header: FrameHeader, max_section: u64) -> Result<(), Fault> {
         let FrameHeader { frame_type, length } = header;
         let unexpected = |reason| Err(ConnectionError::new(Code::FRAME_UNEXPECTED, reason).into());
@@ -260,8 +261,8 @@ impl Receive {
                     return unexpected("HEADERS arrived in a CONNECT tunnel");
                 }
                 Phase::Leading | Phase::Content => {
-                    // An encoding is never longer than the size of its fields, which counts 32 for
-                    // each, plus a prefix.
+                    // The encoding is never longer than the size of the fields, which counts 32
+                    // bytes for each, plus a prefix.
                     if length > max_section.saturating_add(MAX_PREFIX) {
                         return Err(Fault::TooLarge);
                     }

@@ -4,14 +4,14 @@ use clearway_units::StreamKeys;
 
 use super::RequestStream;
 
-/// The requests in progress, in the order of their streams. Each stays in its slot, since moving it
+/// The requests in progress, ordered by stream. Each request remains in its slot, since moving it
 /// would be expensive.
 #[derive(Debug, Default)]
 pub(super) struct RequestTable {
     keys: StreamKeys,
     slots: Vec<Option<RequestStream>>,
     free: Vec<usize>,
-    /// The stream that was last looked up, and its slot: successive lookups are often for the same
+    /// The stream that was looked up last, and its slot: successive lookups are often for the same
     /// stream.
     last: Option<(u64, usize)>,
 }

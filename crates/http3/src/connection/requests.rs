@@ -13,10 +13,10 @@ use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_respon
 use crate::qpack::{DecodeFailure, Decoded, FieldLines, encode_static};
 use crate::{Code, ConnectionError, Event, Priority, ReadEnd, Role, StreamError, Transport};
 
-/// Maximum length of an authority to keep for later requests, in bytes.
+/// Maximum length in bytes of an authority that is kept for later requests.
 const LONGEST_KEPT_AUTHORITY: usize = 255;
 
-/// Number of wasted requests that one completed request makes up for.
+/// Number of wasted requests that one completed request offsets.
 const CREDIT: u32 = 4;
 
 impl RequestStream {
@@ -109,8 +109,8 @@ impl Connection {
     ///
     /// `None` means that nothing can be read now, or that the content has ended: [`Event::Data`] or
     /// [`Event::Finished`] follows. An application slows its peer down by not calling this. Once it
-    /// has begun to read, it must continue until `None`, since only then are the frames after the
-    /// content read.
+    /// has begun to read, it must continue until it gets `None`, since only then are the frames
+    /// after the content read.
     pub fn read_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -142,7 +142,7 @@ impl Connection {
                     return None;
                 }
                 Ok(Body::Other) => {
-                    // While the application is reading, more content needs no event.
+                    // While the application is reading, further content needs no event.
                     request.data_reported = true;
                     self.drive_request(transport, stream);
                     let request = self.requests.get_mut(&stream)?;
@@ -165,8 +165,8 @@ impl Connection {
         }
     }
 
-    /// Decodes and checks a field section, and queues its event for the application. If it has to
-    /// wait for dynamic table entries, it is kept instead.
+    /// Decodes and checks a field section, and queues its event for the application. If the section
+    /// has to wait for dynamic table entries, it is kept instead.
     pub(super) fn section<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -204,7 +204,8 @@ impl Connection {
         stream: u64,
         fields: FieldSection,
     ) -> Result<(), StreamError> {
-        // RFC 9220 §3 (RFC 8441 §3): permitted only if this endpoint advertised it.
+        // Extended CONNECT is permitted only if this endpoint has advertised it (RFC 9220 §3, RFC
+        // 8441 §3).
         if fields.has_protocol() && !self.config.extended_connect {
             return Err(StreamError::malformed("extended CONNECT was not offered"));
         }
@@ -295,7 +296,7 @@ impl Connection {
         if entry.shown {
             self.busy.events.push_back(Event::Reset { stream, code });
         } else {
-            // RFC 9114 §4.1.1: the request was not processed.
+            // The request was not processed, so it is rejected (RFC 9114 §4.1.1).
             transport.reset(stream, Code::REQUEST_REJECTED.get());
             entry.send.end();
         }
@@ -328,7 +329,8 @@ impl Connection {
         }
     }
 
-    /// Answers 431 on behalf of the application (RFC 9114 §4.2.2), which does not get the request.
+    /// Responds with 431 on behalf of the application (RFC 9114 §4.2.2), which does not get the
+    /// request.
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;

@@ -26,8 +26,8 @@ impl Connection {
     /// Opens a stream, sends a request on it and returns the stream ID.
     ///
     /// Set `end` if the request has neither content nor trailers. A [`Priority`] extension is sent
-    /// as a `priority` field (RFC 9218 §5); a [`Protocol`] extension makes a CONNECT an extended
-    /// one (RFC 9220).
+    /// as a `priority` field (RFC 9218 §5); a [`Protocol`] extension makes a CONNECT request an
+    /// extended one (RFC 9220).
     ///
     /// # Errors
     /// [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
@@ -44,12 +44,13 @@ impl Connection {
         end: bool,
     ) -> Result<u64, SendError> {
         self.check_role(Role::Client)?;
-        // RFC 9114 §5.2.
+        // See RFC 9114 §5.2.
         if self.peer_goaway.is_some() || self.control.goaway().is_some() {
             return Err(SendError::GoingAway);
         }
         if request.extensions().get::<Protocol>().is_some() {
-            // RFC 9220 §3 (RFC 8441 §3): only once the server has advertised it.
+            // Extended CONNECT is used only once the server has advertised it (RFC 9220 §3, RFC
+            // 8441 §3).
             let settings = self.peer_settings.ok_or(SendError::SettingsUnknown)?;
             if !settings.extended_connect {
                 return Err(SendError::ExtendedConnectUnsupported);
@@ -123,7 +124,8 @@ impl Connection {
     ///
     /// # Errors
     /// Same as [`send_response`](Self::send_response). Errors in the content are reported only when
-    /// it is sent with [`send_body`](Self::send_body): none of it is taken here.
+    /// it is sent with [`send_body`](Self::send_body); in this case, this method takes none of the
+    /// content.
     pub fn send_response_with<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -193,7 +195,7 @@ impl Connection {
 
     /// Sends content and returns the number of bytes of `data` that the transport took.
     ///
-    /// The DATA frame has the length of the whole of `data`. If fewer bytes were taken, the rest
+    /// The DATA frame's length is that of the whole of `data`. If fewer bytes were taken, the rest
     /// must be sent before trailers or the end; [`Event::Writable`] reports when that is possible.
     ///
     /// # Errors
@@ -237,8 +239,8 @@ impl Connection {
     /// Ends the local message.
     ///
     /// # Errors
-    /// [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if it would be malformed
-    /// (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
+    /// [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if the message would be
+    /// malformed (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
     /// [`SendError::Stopped`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn finish<T: Transport + ?Sized>(
         &mut self,
@@ -273,8 +275,8 @@ impl Connection {
     }
 
     /// Asks the peer to stop sending the rest of its message (STOP_SENDING). A server that has
-    /// responded without needing it uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events for
-    /// that message follow.
+    /// responded without needing the rest uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events
+    /// for the peer's message follow.
     pub fn stop<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if !entry.receive.is_ended() {
@@ -373,7 +375,7 @@ impl Connection {
         if entry.send.is_ended() {
             return;
         }
-        // RFC 9000 §3.5: with the peer's code.
+        // The stream is reset with the peer's error code (RFC 9000 §3.5).
         transport.reset(stream, code.get());
         entry.send.stop(code);
         if entry.shown {

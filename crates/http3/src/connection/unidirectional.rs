@@ -27,10 +27,11 @@ impl Default for Unidirectional {
     }
 }
 
-/// The peer's unidirectional streams. There are few, and most last as long as the connection.
+/// The peer's unidirectional streams. There are only a few, and most last as long as the
+/// connection.
 #[derive(Debug, Default)]
 pub(super) struct UnidirectionalStreams {
-    /// Sorted by stream ID.
+    /// The streams, sorted by stream ID.
     streams: Vec<(u64, Unidirectional)>,
 }
 
@@ -75,7 +76,8 @@ impl UnidirectionalStreams {
     }
 }
 
-/// Takes the rest of a stream type from the start of `input`, after the bytes collected before.
+/// Removes the rest of a stream type from the start of `input`, after the bytes that were collected
+/// earlier. Returns the type once it is complete.
 fn collect_type(bytes: &mut [u8; 8], filled: &mut u8, input: &mut Bytes) -> Option<u64> {
     while let Some(&byte) = input.first() {
         input.advance(1);
@@ -98,7 +100,7 @@ impl Connection {
         transport: &mut T,
         stream: u64,
     ) {
-        // Taken out, so that handling its data can change the connection.
+        // The stream's state is taken out, so that handling its data can change the connection.
         let Some(kind) = self.unidirectional.get_mut(stream) else { return };
         let mut kind = core::mem::take(kind);
         let outcome = loop {
@@ -110,7 +112,7 @@ impl Connection {
                     }
                 }
                 Ok(_) => break Ok(true),
-                // It ended with the connection, which is not an error by the peer.
+                // The stream ended with the connection, which is not an error by the peer.
                 Err(_) if self.is_cut_off(transport, stream) => break Ok(false),
                 Err(end) => break ended(&kind, end),
             }
@@ -149,7 +151,7 @@ impl Connection {
             match self.kind(stream, stream_type)? {
                 Some(known) => *kind = known,
                 None => {
-                    // §6.2: unknown types are not an error.
+                    // Unknown stream types are not an error (§6.2).
                     transport.stop_sending(stream, Code::STREAM_CREATION_ERROR.get());
                     return Ok(false);
                 }
@@ -176,7 +178,8 @@ impl Connection {
     ) -> Result<Option<Unidirectional>, ConnectionError> {
         let (place, kind) = match stream_type {
             0x00 => (&mut self.critical.control, Unidirectional::Control(Default::default())),
-            // Push streams: §6.2.2 for servers; §4.6 for clients that did not allow pushes.
+            // Push streams are an error, for servers according to §6.2.2, and for clients that did
+            // not allow pushes according to §4.6.
             0x01 if self.role == Role::Server => {
                 return Err(ConnectionError::new(
                     Code::STREAM_CREATION_ERROR,

@@ -6,11 +6,12 @@ use super::link::Link;
 use crate::conformance::{CHUNK, Harness, Notice, STREAMS, check};
 use crate::{Role, Transport};
 
-/// The state of one endpoint that has already been reported.
+/// The part of one endpoint's state that has already been reported.
 #[derive(Default)]
 struct Seen {
     opened: [u64; 4],
-    /// By stream: the number of unread bytes, whether the end has arrived, and the reset.
+    /// For each stream, the number of unread bytes, whether the end has arrived, and the error code
+    /// of a reset.
     receiving: BTreeMap<u64, (usize, bool, Option<u64>)>,
     stopped: BTreeSet<u64>,
     allowed: [u64; 4],

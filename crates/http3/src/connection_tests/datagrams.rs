@@ -1,4 +1,4 @@
-//! HTTP datagrams (RFC 9297).
+//! Tests of HTTP datagrams (RFC 9297).
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -75,7 +75,8 @@ fn datagrams_go_both_ways() {
     assert_eq!(outcome, Err(DatagramError::TooLarge { maximum: room }));
 }
 
-/// RFC 9297 §2.1: only while the sending part is open, and only for requests that use datagrams.
+/// Datagrams may be sent only while the sending part is open, and only for requests that use
+/// datagrams (RFC 9297 §2.1).
 #[test]
 fn section_2_1_when_datagrams_may_be_sent() {
     let (mut link, mut client, mut server) = pair();
@@ -92,7 +93,7 @@ fn section_2_1_when_datagrams_may_be_sent() {
     assert_eq!(outcome, Err(DatagramError::StreamClosed));
 }
 
-/// RFC 9297 §2.1.1: both endpoints must have advertised support.
+/// Both endpoints must have advertised support (RFC 9297 §2.1.1).
 #[test]
 fn section_2_1_1_datagrams_have_to_be_negotiated() {
     let without = || Config { datagrams: false, ..with_datagrams() };
@@ -112,7 +113,7 @@ fn section_2_1_1_datagrams_have_to_be_negotiated() {
     assert_eq!(alone.close_code(), None);
 }
 
-/// RFC 9297 §2.1: datagrams that cannot be parsed.
+/// Tests datagrams that cannot be parsed (RFC 9297 §2.1).
 #[test]
 fn section_2_1_malformed_datagrams() {
     for data in [&[][..], &[0x40], &[0xd0, 0, 0, 0, 0, 0, 0, 0], &[0xff; 8]] {
@@ -147,8 +148,8 @@ fn section_2_datagrams_without_meaning() {
     assert!(matches!(client.events()[..], [Event::Failed { .. }]));
 }
 
-/// RFC 9297 §2.1: datagrams that arrive before their request wait, up to a limit; those after the
-/// end are dropped.
+/// Datagrams that arrive before their request wait, up to a limit; datagrams that arrive after the
+/// end are dropped (RFC 9297 §2.1).
 #[test]
 fn section_2_1_datagrams_before_and_after_their_request() {
     let config = Config { max_early_datagrams: 3, ..with_datagrams() };
@@ -175,7 +176,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     connection.read_body(&mut end, first, 1);
     assert_eq!(alone.datagram(&[0, 1]).next_datagram(), None);
     assert_eq!(alone.close_code(), None);
-    // A client's own streams exist before anything can arrive for them.
+    // A client's own streams exist before any data can arrive for them.
     let mut client = Alone::new(Role::Client, with_datagrams());
     assert_eq!(client.datagram(&[9, 1]).next_datagram(), None);
     assert!(client.connection.busy.early_datagrams.is_empty());

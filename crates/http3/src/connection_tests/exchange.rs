@@ -1,5 +1,5 @@
-//! A client and a server exchange messages, regardless of how the transport splits the data into
-//! chunks.
+//! Tests that a client and a server exchange messages regardless of how the transport splits the
+//! data into chunks.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
@@ -164,13 +164,14 @@ fn a_request_and_its_response() {
     assert_eq!(heard, expected(&upload, &download));
 }
 
-/// A limit: its name and its setter.
+/// A limit, as its name and its setter.
 type Limit<T> = (&'static str, fn(&mut Config, T));
 
-/// The limits whose minimum does not depend on the messages: nearly always 0.
+/// The limits whose minimum, usually 0, does not depend on the messages.
 const LIMITS: [Limit<bool>; 8] = [
     ("max_buffered_field_sections", |it, most| {
-        // The header and trailer sections of these messages, which may wait for the dynamic table.
+        // This is enough for the header and trailer sections of these messages, which may wait for
+        // the dynamic table.
         it.max_buffered_field_sections = if most { usize::MAX } else { 1024 };
     }),
     ("max_cancelled_requests", |it, most| {
@@ -210,7 +211,8 @@ fn limited_exchange(name: &str, of_client: &Config, of_server: &Config) {
     }
 }
 
-/// Every limit at its minimum and maximum, one at a time and all together, at either end.
+/// Tests every limit at its minimum and maximum, one at a time and all together, on either
+/// endpoint.
 #[test]
 fn an_exchange_succeeds_with_the_least_and_the_greatest_limits() {
     let default = Config::default();
@@ -291,12 +293,13 @@ fn content_is_never_copied() {
     assert_eq!(count, 100_000);
 }
 
-/// RFC 9114 §7.2.8, §7.2.4.1, §6.2.3: each kind of reserved value is sent once, and peers ignore it.
+/// Each kind of reserved value is sent once, and peers ignore it (RFC 9114 §7.2.8, §7.2.4.1,
+/// §6.2.3).
 #[test]
 fn reserved_values_are_sent() {
     let (mut link, client, server) = connected(Config::default(), Config::default());
     assert_eq!((client.error(), server.error()), (None, None));
-    // After the control and QPACK streams.
+    // The reserved streams follow the control and QPACK streams.
     assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11, 14, 15]);
     assert_eq!(link.half(14, false).stopped, Some(Code::STREAM_CREATION_ERROR.get()));
     let alone = || Config::default().without_dynamic_table();
@@ -307,7 +310,7 @@ fn reserved_values_are_sent() {
     assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11]);
 }
 
-/// RFC 9114 §4.2.2: a field section larger than the peer accepts is not sent.
+/// A field section larger than the peer accepts is not sent (RFC 9114 §4.2.2).
 #[test]
 fn section_4_2_2_the_peers_limit_is_respected() {
     let small = Config { max_field_section_size: 200, ..plain() };
@@ -319,7 +322,7 @@ fn section_4_2_2_the_peers_limit_is_respected() {
     assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11]);
 }
 
-/// RFC 9114 §5.2: graceful shutdown.
+/// Tests graceful shutdown (RFC 9114 §5.2).
 #[test]
 fn section_5_2_shutdown() {
     let (mut link, mut client, mut server) = connected(plain(), plain());
@@ -329,7 +332,7 @@ fn section_5_2_shutdown() {
     };
     assert_eq!(send(&mut link, &mut client), Ok(0));
     server.shutdown(&mut link.end(Role::Server));
-    // In transit when the server asks for no more requests.
+    // This request is in transit when the server asks for no more requests.
     assert_eq!(send(&mut link, &mut client), Ok(4));
     drive(&mut server, &mut link);
     assert_eq!(events(&mut server).len(), 4);
@@ -339,7 +342,7 @@ fn section_5_2_shutdown() {
     assert!(server.continue_shutdown(&mut link.end(Role::Server)));
     assert_eq!(send(&mut link, &mut client), Ok(8));
     // GOAWAY is not sent again, nor with a larger identifier: the only data are frames with a type,
-    // a length and an identifier of 8 bytes or of 1.
+    // a length and an identifier of either 8 bytes or 1 byte.
     server.goaway(&mut link.end(Role::Server));
     server.shutdown(&mut link.end(Role::Server));
     let waiting: usize = link.half(3, true).data.iter().map(Bytes::len).sum();
@@ -364,7 +367,8 @@ fn section_5_2_shutdown() {
     assert_eq!(link.closed, Some((0x100, "done".into())));
 }
 
-/// RFC 9114 §5.2: the second GOAWAY follows when the peer has acknowledged the first, and no request is lost.
+/// The second GOAWAY follows when the peer has acknowledged the first, and no request is lost (RFC
+/// 9114 §5.2).
 #[test]
 fn section_5_2_the_second_goaway_waits_for_a_round_trip() {
     let (mut link, mut client, mut server) = connected(plain(), plain());

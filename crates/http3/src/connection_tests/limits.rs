@@ -1,4 +1,4 @@
-//! Limits on the memory and the work that a peer can cause.
+//! Tests of limits on the memory and the work that a peer can cause.
 
 use super::pair::{Alone, control, data, frame, frame_header, plain, request, response};
 use crate::qpack::Decoder;
@@ -22,7 +22,8 @@ fn status_on(alone: &mut Alone, stream: u64) -> String {
     status
 }
 
-/// RFC 9114 §4.2.2: 431, whether the frame is too long or the decoded field section is too large.
+/// The response is 431, whether the frame is too long or the decoded field section is too large
+/// (RFC 9114 §4.2.2).
 #[test]
 fn section_4_2_2_large_requests_are_answered_with_431() {
     let expanding = request("GET", &[("a", &"0".repeat(200))]);
@@ -68,7 +69,7 @@ fn incomplete_field_sections_share_one_limit() {
     server.open_bidirectional(&part);
     server.events();
     assert_eq!(server.connection.buffered, 800);
-    // Abandoning a request releases its bytes.
+    // Abandoning a request releases its buffered bytes.
     server.peer_end().reset(first, 0);
     server.events();
     assert_eq!(server.connection.buffered, 400);
@@ -182,7 +183,7 @@ fn a_goaway_flood_causes_one_event() {
     );
 }
 
-/// Content stays in the transport until the application reads it.
+/// Content remains in the transport until the application reads it.
 #[test]
 fn content_is_not_read_ahead() {
     let mut server = Alone::server();

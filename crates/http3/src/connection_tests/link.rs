@@ -18,7 +18,7 @@ pub(super) struct Half {
     pub(super) stopped: Option<u64>,
     /// Whether the reader has seen the end or the reset.
     pub(super) end_is_known: bool,
-    /// Whether a write took less than it was given.
+    /// Whether the last write accepted less data than it was given.
     pub(super) is_blocked: bool,
 }
 
@@ -34,20 +34,21 @@ pub(super) struct Link {
     pub(super) halves: BTreeMap<(u64, bool), Half>,
     opened: [u64; 4],
     accepted: [u64; 4],
-    /// Number of further streams of each kind that may be opened.
+    /// Number of additional streams of each kind that may be opened.
     pub(super) allowed: [u64; 4],
     pub(super) closed: Option<(u64, String)>,
-    /// The priorities that were set, by stream and sender.
+    /// The stream priorities that were set, by stream and sender.
     pub(super) priorities: BTreeMap<(u64, bool), (i32, bool)>,
     /// DATAGRAM frames in transit, keyed by whether the server sent them.
     pub(super) datagrams: BTreeMap<bool, VecDeque<Bytes>>,
-    /// For tests of HTTP/3: panics if it uses a part of a stream that it has ended, and records the
-    /// code of every reset and stop that it requests, even if they have no effect.
+    /// Set for tests of the HTTP/3 layer: panics if it uses a part of a stream that it has ended,
+    /// and records the error code of every reset and stop that it requests, even if they have no
+    /// effect.
     pub(super) is_strict: bool,
-    /// The maximum sizes of successive reads and writes, in turn.
+    /// The maximum sizes of successive reads and writes, used in turn.
     pub(super) sizes: Vec<usize>,
     turn: usize,
-    /// The maximum amount of unread data per half.
+    /// The maximum number of unread bytes per half.
     pub(super) window: usize,
 }
 
@@ -100,8 +101,8 @@ impl Link {
         self.opened
     }
 
-    /// Records that the reader of a half has seen its end; when both halves have ended, the peer
-    /// may open another stream.
+    /// Records that the reader of a half has seen the half's end. When both halves have ended, the
+    /// peer may open another stream.
     fn end_is_known(&mut self, stream: u64, is_server: bool) {
         let half = self.half(stream, is_server);
         if !core::mem::replace(&mut half.end_is_known, true) {
@@ -257,7 +258,7 @@ impl Transport for End<'_> {
         self.link.priorities.insert((stream, self.is_server), (priority, is_incremental));
     }
 
-    /// Data that was read counts as acknowledged.
+    /// In this transport, data counts as acknowledged once it was read.
     fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
         Some(self.link.halves.get(&(stream, self.is_server))?.waiting() as u64)
     }

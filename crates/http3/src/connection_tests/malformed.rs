@@ -1,4 +1,4 @@
-//! Stream errors: messages that are malformed or incomplete (RFC 9114 §4.1).
+//! Tests of stream errors: messages that are malformed or incomplete (RFC 9114 §4.1).
 
 use super::pair::{Alone, data, headers, request, response};
 use crate::{Code, Event, Transport};
@@ -65,7 +65,7 @@ fn client_hearing(method: &str, parts: &[Vec<u8>]) -> Alone {
     client
 }
 
-/// RFC 9114 §4.1.2: a malformed request is never reported.
+/// A malformed request is never reported (RFC 9114 §4.1.2).
 #[test]
 fn section_4_1_2_malformed_requests_are_not_shown() {
     assert_unseen(&[&request("GET", &[("Upper", "case")])], Code::MESSAGE_ERROR);
@@ -74,24 +74,25 @@ fn section_4_1_2_malformed_requests_are_not_shown() {
     assert_unseen(&[&request("GET", &[("content-length", "x")])], Code::MESSAGE_ERROR);
 }
 
-/// RFC 9114 §4.1: a request stream that ends without a request.
+/// A request stream ends without a request (RFC 9114 §4.1).
 #[test]
 fn section_4_1_incomplete_request() {
     assert_unseen(&[], Code::REQUEST_INCOMPLETE);
     assert_unseen(&[&[0x21, 0x00]], Code::REQUEST_INCOMPLETE);
 }
 
-/// RFC 9114 §4.1.2: content-length and the DATA frames must agree at the end, wherever that is.
+/// The content-length field and the DATA frames must agree at the end of the message, wherever it
+/// is (RFC 9114 §4.1.2).
 #[test]
 fn section_4_1_2_content_length_of_requests() {
     let head = |length: &str| request("POST", &[("content-length", length)]);
     let trailers = headers(&[("x", "1")]);
-    // No content, too little before the end, too little before trailers.
+    // There is no content, too little before the end, or too little before trailers.
     assert_request_fails(&[&head("10")]);
     assert_request_fails(&[&head("10"), &data(b"123456789")]);
     assert_request_fails(&[&head("10"), &data(b"123456789"), &trailers]);
     assert_request_fails(&[&head("10"), &trailers]);
-    // Too much, in one frame or in several.
+    // There is too much content, in one frame or in several.
     assert_request_fails(&[&head("10"), &data(b"12345678901")]);
     assert_request_fails(&[&head("10"), &data(b"1234567890"), &data(b"1")]);
     assert_request_fails(&[&head("0"), &data(b"1")]);
@@ -132,7 +133,7 @@ fn section_4_1_2_content_length_with_a_late_empty_end() {
     assert_fails(&mut server, stream);
 }
 
-/// RFC 9114 §4.1.2.
+/// Tests the requirements of RFC 9114 §4.1.2.
 #[test]
 fn section_4_1_2_content_length_of_responses() {
     let head = |length: &str| response("200", &[("content-length", length)]);
@@ -147,7 +148,7 @@ fn section_4_1_2_content_length_of_responses() {
     assert_finishes(&mut client_hearing("GET", &[head("3"), data(b"123")]), 0);
 }
 
-/// RFC 9114 §4.1.2: responses that never have content can still have a content-length.
+/// Responses that never have content can still have a content-length field (RFC 9114 §4.1.2).
 #[test]
 fn section_4_1_2_responses_without_content() {
     let length = ("content-length", "10");
@@ -156,12 +157,12 @@ fn section_4_1_2_responses_without_content() {
         assert_finishes(&mut client_hearing(method, std::slice::from_ref(&head)), 0);
         assert_fails(&mut client_hearing(method, &[head, data(b"1234567890")]), 0);
     }
-    // RFC 9110 §9.3.6: it has no meaning in a tunnel.
+    // The content-length field has no meaning in a tunnel (RFC 9110 §9.3.6).
     let parts = [response("200", &[length]), data(b"123")];
     assert_finishes(&mut client_hearing("CONNECT", &parts), 0);
 }
 
-/// RFC 9114 §4.1: a response without a final response, or with two.
+/// The stream contains no final response, or two (RFC 9114 §4.1).
 #[test]
 fn section_4_1_final_response() {
     assert_fails(&mut client_hearing("GET", &[]), 0);
@@ -184,7 +185,7 @@ fn section_4_1_final_response() {
     );
 }
 
-/// RFC 9114 §4.3: no pseudo-header fields in trailers.
+/// Trailers must not contain pseudo-header fields (RFC 9114 §4.3).
 #[test]
 fn section_4_3_pseudo_fields_in_trailers() {
     assert_request_fails(&[&request("POST", &[]), &headers(&[(":path", "/")])]);
@@ -192,7 +193,7 @@ fn section_4_3_pseudo_fields_in_trailers() {
     assert_fails(&mut client_hearing("GET", &parts), 0);
 }
 
-/// RFC 9114 §4.1.1: a request that was reset before it was reported was not processed.
+/// A request that was reset before it was reported was not processed (RFC 9114 §4.1.1).
 #[test]
 fn section_4_1_1_reset_before_the_request() {
     let mut server = Alone::server();
@@ -222,7 +223,7 @@ fn a_reset_is_reported_before_unread_content() {
     assert!(connection.is_idle());
 }
 
-/// RFC 9114 §4.1: a response that arrives before the end of the request is not discarded.
+/// A response that arrives before the end of the request is not discarded (RFC 9114 §4.1).
 #[test]
 fn section_4_1_a_stopped_request_can_have_its_response() {
     let mut client = Alone::client_with("CONNECT");

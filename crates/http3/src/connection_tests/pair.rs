@@ -1,5 +1,5 @@
-//! A client and a server connected by a [`Link`], or one of them with a peer controlled by the
-//! test.
+//! Test helpers: a client and a server connected by a [`Link`], or one of them with a peer that the
+//! test controls.
 
 use bytes::Bytes;
 use clearway_units::Random;
@@ -14,8 +14,8 @@ pub(super) fn plain() -> Config {
     Config { grease: false, ..Config::default() }
 }
 
-/// Calls every `on_*` method that the connection's transport could have a reason to call. Before
-/// and after that, the connection frees memory, which must have no visible effect.
+/// Calls every `on_*` method that the connection's owner could have a reason to call. The
+/// connection frees memory before and after these calls, which must have no visible effect.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
     connection.compact();
     let role = connection.role();
@@ -36,7 +36,7 @@ pub(super) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.next_event()).collect()
 }
 
-/// Connects a client and a server, and lets them exchange SETTINGS.
+/// Connects a client and a server, which then exchange SETTINGS.
 pub(super) fn connected(client: Config, server: Config) -> (Link, Connection, Connection) {
     let mut link = Link::default();
     let mut random = Random::from_number(7);
@@ -51,7 +51,7 @@ pub(super) fn connected(client: Config, server: Config) -> (Link, Connection, Co
     (link, client, server)
 }
 
-/// One connection whose peer's bytes are written by the test.
+/// One connection, whose peer is simulated by the test.
 pub(super) struct Alone {
     pub(super) connection: Connection,
     pub(super) link: Link,
@@ -67,7 +67,7 @@ impl Alone {
         Self::new(Role::Server, plain())
     }
 
-    /// Creates a client with a GET on stream 0.
+    /// Creates a client with a GET request on stream 0.
     pub(super) fn client() -> Self {
         Self::client_with("GET")
     }

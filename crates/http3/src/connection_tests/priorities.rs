@@ -1,4 +1,4 @@
-//! Priorities: how they are set, and the result for the transport.
+//! Tests of priorities: how they are set, and which priorities the transport gets.
 
 use http::{Request, Response};
 
@@ -15,7 +15,7 @@ fn reported(alone: &Alone, stream: u64) -> Option<(i32, bool)> {
     alone.link.priorities.get(&(stream, true)).copied()
 }
 
-/// RFC 9218 §5, §4: the priority field of a request, and the default.
+/// Tests the priority field of a request, and the default priority (RFC 9218 §5, §4).
 #[test]
 fn section_5_the_priority_field_orders_responses() {
     let mut server = Alone::server();
@@ -31,7 +31,7 @@ fn section_5_the_priority_field_orders_responses() {
         assert!(matches!(events[..], [Event::Request { .. }]), "{events:?}");
         assert_eq!(reported(&server, stream), Some(expected), "{field:?}");
     }
-    // Control and QPACK streams go before all of them.
+    // Control and QPACK streams have a higher priority than all responses.
     assert!([3, 7, 11].iter().all(|stream| reported(&server, *stream) == Some((8, true))));
     // A tunnel is incremental unless the client requests otherwise (RFC 9218 §11).
     let connect = |field: &[(&str, &str)]| {
@@ -53,8 +53,8 @@ fn without_priorities_the_transport_is_told_nothing() {
     assert_eq!(server.connection.priority(0), Some(Priority::new(0, false)));
 }
 
-/// RFC 9218 §7: a change while the response is being sent is reported once until the event is
-/// taken.
+/// If the priority changes while the response is being sent, the change is reported only once until
+/// the event is taken (RFC 9218 §7).
 #[test]
 fn section_7_priorities_change() {
     let mut server = Alone::server();
@@ -67,7 +67,8 @@ fn section_7_priorities_change() {
         matches!(events[..], [Event::Settings(_), Event::Priority { stream: 0 }]),
         "{events:?}"
     );
-    // A frame replaces all parameters; those that it omits have their defaults (§7).
+    // A PRIORITY_UPDATE frame replaces all parameters; parameters that it omits have their defaults
+    // (§7).
     assert_eq!(server.connection.priority(stream), Some(Priority::new(5, false)));
     assert_eq!(reported(&server, stream), Some((-2, false)));
     server.say(control_stream, &update(0, ""));
@@ -75,7 +76,8 @@ fn section_7_priorities_change() {
     assert_eq!(reported(&server, stream), Some((0, false)));
 }
 
-/// RFC 9218 §7: a frame that arrives before its request overrides the field; the table is bounded.
+/// A PRIORITY_UPDATE frame that arrives before its request overrides the field, and the table of
+/// such frames is bounded (RFC 9218 §7).
 #[test]
 fn section_7_frames_before_their_requests() {
     let config = Config { max_early_priorities: 3, ..plain() };
@@ -134,7 +136,8 @@ fn section_8_the_server_overrides() {
     assert_eq!(reported(&server, stream), Some((-3, true)));
 }
 
-/// RFC 9218 §7.2: identifiers, streams and roles.
+/// Tests PRIORITY_UPDATE frames with wrong identifiers, on wrong streams and from wrong roles (RFC
+/// 9218 §7.2).
 #[test]
 fn section_7_2_errors() {
     let closes = |alone: &mut Alone, code: Code| assert_eq!(alone.close_code(), Some(code));

@@ -1,4 +1,4 @@
-//! The dynamic table over a connection: blocked sections, feedback to the peer, and limits.
+//! Tests of the dynamic table in a connection: blocked sections, feedback to the peer, and limits.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -8,7 +8,7 @@ use crate::{Code, Config, Event, QpackError, Role, Transport};
 
 /// Encoder stream that sets a table capacity of 220 bytes and inserts `:authority: a.example`.
 const ENTRY: &[u8] = b"\x02\x3f\xbd\x01\xc0\x09a.example";
-/// The HEADERS frame of a GET that references this entry: Required Insert Count 1, Base 1.
+/// The HEADERS frame of a GET request that references this entry: Required Insert Count 1, Base 1.
 const GET: &[u8] = &[0x01, 0x06, 0x02, 0x00, 0xd1, 0xd7, 0x80, 0xc1];
 
 /// Returns the data that the connection has written on one of its unidirectional streams.
@@ -17,7 +17,7 @@ fn written(alone: &mut Alone, stream: u64) -> Vec<u8> {
     alone.link.half(stream, is_server).data.iter().flatten().copied().collect()
 }
 
-/// The server's decoder stream; its control and encoder streams come before.
+/// The server's decoder stream, which follows its control and encoder streams.
 const DECODER: u64 = 11;
 
 #[test]
@@ -48,7 +48,7 @@ fn a_request_waits_for_its_entries() {
     assert_eq!(connection.read_body(&mut end, second, 100), Some(Bytes::from_static(b"abc")));
 }
 
-/// RFC 9204 §4.4.3: insertions not acknowledged with a section.
+/// Insertions that no Section Acknowledgment covers are acknowledged (RFC 9204 §4.4.3).
 #[test]
 fn insertions_are_acknowledged() {
     let mut server = Alone::server();
@@ -60,10 +60,10 @@ fn insertions_are_acknowledged() {
     assert_eq!(written(&mut server, DECODER), [0x03, 0x01, 0x03]);
 }
 
-/// RFC 9204 §2.2.2.2: every way in which a stream is not read to its end.
+/// Tests every way in which a stream is not read to its end (RFC 9204 §2.2.2.2).
 #[test]
 fn section_2_2_2_2_abandoned_streams_are_cancelled() {
-    // The peer resets it while it is blocked.
+    // The peer resets the stream while it is blocked.
     let mut server = Alone::server();
     let stream = server.open_bidirectional(GET);
     server.events();
@@ -72,7 +72,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     assert_eq!(written(&mut server, DECODER), [0x03, 0x40]);
     assert_eq!(server.connection.buffered, 0);
     assert!(server.connection.is_idle());
-    // The server stops it.
+    // The server stops the stream.
     let mut server = Alone::server();
     server.open_unidirectional(ENTRY);
     let stream = server.open_bidirectional(GET);
@@ -80,7 +80,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     let (connection, mut end) = server.split();
     connection.stop(&mut end, stream, Code::NO_ERROR);
     assert_eq!(written(&mut server, DECODER), [0x03, 0x01, 0x80, 0x40]);
-    // Its field section is too large or malformed, or arrives after GOAWAY.
+    // The request's field section is too large or malformed, or arrives after GOAWAY.
     for first in [frame_header(0x01, 1 << 40), frame(0x01, &[0, 0, 0x23, b'A', b'b', b'c', 0])] {
         let mut server = Alone::server();
         server.open_bidirectional(&first);
@@ -102,7 +102,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     assert_eq!(written(&mut server, DECODER), [0x03]);
 }
 
-/// RFC 9204 §2.1.2, §2.2.1.
+/// Tests the requirements of RFC 9204 §2.1.2, §2.2.1.
 #[test]
 fn section_2_1_2_too_many_blocked_streams() {
     let mut server = Alone::new(Role::Server, Config { qpack_blocked_streams: 2, ..plain() });
@@ -169,7 +169,7 @@ fn trailers_wait_for_their_entries() {
     assert_eq!(fields["x"], "y");
 }
 
-/// A peer causes acknowledgments without end and never reads them.
+/// A peer causes an unlimited number of acknowledgments and never reads them.
 #[test]
 fn what_the_peer_does_not_read_is_bounded() {
     let mut server = Alone::server();
@@ -190,7 +190,7 @@ fn what_the_peer_does_not_read_is_bounded() {
     assert!(sections > 4000);
 }
 
-/// RFC 9204 §4.2: the peer must not stop the local QPACK streams.
+/// The peer must not stop the local QPACK streams (RFC 9204 §4.2).
 #[test]
 fn section_4_2_our_qpack_streams_are_critical() {
     for stream in [7, DECODER] {
@@ -226,8 +226,8 @@ fn both_directions_use_their_tables() {
         let Event::Response { response: received, .. } = &heard[0] else { panic!("{heard:?}") };
         assert_eq!(received.headers(), response.headers());
     }
-    // HEADERS frames have only a few bytes, from the first on, since the entries were sent before
-    // them.
+    // All HEADERS frames, including the first, have only a few bytes, since the entries were sent
+    // before them.
     assert!(lengths.iter().all(|length| *length < 12), "{lengths:?}");
     // Before the peer's SETTINGS arrive, its table limits are unknown.
     let mut client = Alone::new(Role::Client, plain());
@@ -236,7 +236,7 @@ fn both_directions_use_their_tables() {
     assert!(client.link.half(0, false).waiting() > 40);
 }
 
-/// RFC 9204 §3.2.3: the settings of a peer that allows no table, or an enormous one.
+/// Respects the settings of a peer that allows no table, or an enormous one (RFC 9204 §3.2.3).
 #[test]
 fn section_3_2_3_the_peers_settings_are_respected() {
     let none = || plain().without_dynamic_table();
@@ -266,7 +266,7 @@ fn section_3_2_3_the_peers_settings_are_respected() {
         let (connection, mut end) = client.split();
         connection.send_request(&mut end, &request, true).unwrap();
     }
-    // Nothing is acknowledged, so no more is inserted than the local limit allows.
+    // No insertion is acknowledged, so no more entries are inserted than the local limit allows.
     let inserted = written(&mut client, 6).len() as u64;
     assert!(
         inserted > 500 && inserted < Config::default().qpack_encoder_table_capacity,
@@ -275,7 +275,7 @@ fn section_3_2_3_the_peers_settings_are_respected() {
     assert_eq!(client.close_code(), None);
 }
 
-/// RFC 9204 §4.4: errors of the peer's decoder close the connection.
+/// Errors of the peer's decoder close the connection (RFC 9204 §4.4).
 #[test]
 fn the_peers_decoder_stream_is_checked() {
     let mut client = Alone::client();

@@ -1,4 +1,4 @@
-//! Arbitrary input in arbitrary chunks.
+//! Property tests with arbitrary input in arbitrary chunks.
 
 use proptest::prelude::*;
 
@@ -84,8 +84,8 @@ fn take(alone: &mut Alone, step: Step) {
         Step::Unidirectional(bytes) => {
             alone.open_unidirectional(&bytes);
         }
-        // A server that did this would cause an immediate connection error, which would hide
-        // everything else.
+        // If a server opened a bidirectional stream, that would be an immediate connection error,
+        // which would hide everything else.
         Step::Bidirectional(bytes) if !is_server => {
             alone.open_bidirectional(&bytes);
         }
@@ -138,7 +138,7 @@ fn heard(role: Role, stream: &[u8], sizes: &[usize], fin: bool) -> Vec<String> {
         Role::Server => alone.open_bidirectional(&[]),
         Role::Client => 0,
     };
-    // Chunks that a transport would not return at once.
+    // Sends chunks that a transport would not return together.
     for part in stream.chunks(sizes[0]) {
         alone.say(id, part);
     }
@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!(heard(role, &stream, &sizes, fin), whole);
     }
 
-    /// Valid messages, so that not only errors are compared.
+    /// Valid messages are included, so that the test compares more than errors.
     #[test]
     fn any_cut_of_a_message_means_the_same(
         content in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..5),

@@ -1,5 +1,5 @@
-//! Errors of the sending methods, and their behavior when the transport is full or the peer stops
-//! them.
+//! Tests of the sending methods: their errors, and their behavior when the transport is full or the
+//! peer stops reading.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -49,7 +49,7 @@ fn messages_are_sent_in_order() {
     assert_eq!(connection.finish(&mut end, stream), Err(SendError::StreamClosed));
 }
 
-/// RFC 9114 §4.1.2: malformed messages are not sent.
+/// Malformed messages are not sent (RFC 9114 §4.1.2).
 #[test]
 fn section_4_1_2_content_length_is_kept() {
     let (mut server, stream) = serving("GET");
@@ -84,7 +84,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
     let (connection, mut end) = server.split();
     connection.send_response(&mut end, stream, &response(None), false).unwrap();
     let before = sent(&mut server, stream);
-    // Room for a header of 2 bytes and 10 bytes of content.
+    // There is room for a header of 2 bytes and for 10 bytes of content.
     server.link.window = before + 12;
     let (connection, mut end) = server.split();
     assert_eq!(connection.send_body(&mut end, stream, bytes(50)), Ok(10));
@@ -92,7 +92,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
     assert_eq!(connection.finish(&mut end, stream), missing);
     assert_eq!(connection.send_trailers(&mut end, stream, &HeaderMap::new()), missing);
     assert_eq!(connection.send_body(&mut end, stream, bytes(50)), Ok(0));
-    // 40 bytes for the current frame, then a header and 60 bytes in a separate frame.
+    // The current frame gets 40 bytes; then follow a header and 60 bytes in a separate frame.
     server.link.window = 1000;
     let (connection, mut end) = server.split();
     assert_eq!(connection.send_body(&mut end, stream, bytes(100)), Ok(100));
@@ -117,7 +117,7 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
-/// An application whose content was not refused does not wait for anything.
+/// An application whose content was not rejected is not waiting for anything.
 #[test]
 fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     let (mut server, stream) = serving("GET");
@@ -130,7 +130,8 @@ fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     assert!(sent(&mut server, stream) > 0);
 }
 
-/// A response sent in one call has the same bytes as in three, whatever fits at first.
+/// A response that is sent in one call has the same bytes as one that is sent in three, whatever
+/// fits at first.
 #[test]
 fn a_response_in_one_call_has_the_same_bytes() {
     let bytes_of = |server: &mut Alone, stream| {
@@ -163,7 +164,7 @@ fn a_response_in_one_call_has_the_same_bytes() {
     }
 }
 
-/// RFC 9114 §4.1.2: invalid content is not sent together with the header section either.
+/// Invalid content is not sent together with the header section either (RFC 9114 §4.1.2).
 #[test]
 fn content_that_is_wrong_does_not_go_with_the_headers() {
     for (announced, length, end) in [(3, 4, true), (5, 4, true), (0, 4, false)] {
@@ -235,7 +236,7 @@ fn roles_and_limits_are_checked() {
     ));
 }
 
-/// RFC 9114 §6.2.1: SETTINGS is sent completely as soon as a stream is available.
+/// SETTINGS is sent completely as soon as a stream is available (RFC 9114 §6.2.1).
 #[test]
 fn section_6_2_1_settings_wait_for_a_stream() {
     let mut server = Alone::new(Role::Server, plain());
@@ -251,7 +252,7 @@ fn section_6_2_1_settings_wait_for_a_stream() {
             settings.extend_from_slice(&bytes);
         }
     }
-    // 64 KiB: 0x80010000; a table of 4096 bytes: 0x5000; 16 blocked streams.
+    // The settings are 64 KiB (0x80010000), a table of 4096 bytes (0x5000), and 16 blocked streams.
     let expected = [&[0x00, 0x04, 10, 6, 0x80, 0x01, 0, 0][..], &[1, 0x50, 0], &[7, 16]];
     assert_eq!(settings, expected.concat());
 }

@@ -1,4 +1,4 @@
-//! Connection errors: control and QPACK streams, unexpected frames, push.
+//! Tests of connection errors: control and QPACK streams, unexpected frames, and pushes.
 
 use super::pair::{Alone, control, data, frame, frame_header, headers, plain, request, response};
 use crate::{Code, Event, QpackError, Role, Settings};
@@ -23,7 +23,7 @@ fn settings_are_told() {
     }
 }
 
-/// RFC 9114 §6.2.1: SETTINGS is the first frame of the control stream.
+/// SETTINGS is the first frame of the control stream (RFC 9114 §6.2.1).
 #[test]
 fn section_6_2_1_missing_settings() {
     for first in [frame(0x07, &[0]), frame(0x21, &[]), data(b""), frame(0x0d, &[0])] {
@@ -34,7 +34,7 @@ fn section_6_2_1_missing_settings() {
     }
 }
 
-/// RFC 9114 §7.2.4: SETTINGS is sent once; §7.2.4.1: its contents.
+/// SETTINGS may be sent only once (RFC 9114 §7.2.4), with valid contents (§7.2.4.1).
 #[test]
 fn section_7_2_4_settings() {
     for mut alone in both() {
@@ -54,7 +54,7 @@ fn section_7_2_4_settings() {
     assert_closes(&mut alone, Code::EXCESSIVE_LOAD);
 }
 
-/// RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8: frames that are not permitted on a control stream.
+/// Frames that are not permitted on a control stream (RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8).
 #[test]
 fn section_7_2_frames_on_the_control_stream() {
     for frame_type in [0x00, 0x01, 0x05, 0x02, 0x06, 0x08, 0x09] {
@@ -65,7 +65,7 @@ fn section_7_2_frames_on_the_control_stream() {
     }
 }
 
-/// RFC 9114 §7.2.3 to §7.2.8: frames that are not permitted on a request stream.
+/// Frames that are not permitted on a request stream (RFC 9114 §7.2.3 to §7.2.8).
 #[test]
 fn section_7_2_frames_on_a_request_stream() {
     for frame_type in [0x03, 0x04, 0x07, 0x0d, 0x02, 0x06, 0x08, 0x09] {
@@ -78,7 +78,7 @@ fn section_7_2_frames_on_a_request_stream() {
     }
 }
 
-/// RFC 9114 §7.2.5: a client never sends PUSH_PROMISE, and a server only after MAX_PUSH_ID.
+/// A client never sends PUSH_PROMISE, and a server only after MAX_PUSH_ID (RFC 9114 §7.2.5).
 #[test]
 fn section_7_2_5_push_promise() {
     let mut server = Alone::server();
@@ -89,7 +89,7 @@ fn section_7_2_5_push_promise() {
     assert_closes(&mut client, Code::ID_ERROR);
 }
 
-/// RFC 9114 §6.2.2, §4.6: push streams.
+/// Tests push streams (RFC 9114 §6.2.2, §4.6).
 #[test]
 fn section_6_2_2_push_streams() {
     let mut server = Alone::server();
@@ -100,7 +100,7 @@ fn section_6_2_2_push_streams() {
     assert_closes(&mut client, Code::ID_ERROR);
 }
 
-/// RFC 9114 §7.2.3: there is no promised or allowed push to cancel.
+/// There is no promised or allowed push to cancel (RFC 9114 §7.2.3).
 #[test]
 fn section_7_2_3_cancel_push() {
     for mut alone in both() {
@@ -109,7 +109,7 @@ fn section_7_2_3_cancel_push() {
     }
 }
 
-/// RFC 9114 §7.2.7.
+/// Tests the requirements of RFC 9114 §7.2.7.
 #[test]
 fn section_7_2_7_max_push_id() {
     let mut client = Alone::client();
@@ -123,7 +123,7 @@ fn section_7_2_7_max_push_id() {
     assert_closes(&mut server, Code::ID_ERROR);
 }
 
-/// RFC 9114 §7.1: a payload contains exactly its fields.
+/// A frame's payload must contain exactly its fields (RFC 9114 §7.1).
 #[test]
 fn section_7_1_wrong_lengths() {
     for payload in [&[][..], &[0x40], &[0, 0], &[0; 9]] {
@@ -135,7 +135,7 @@ fn section_7_1_wrong_lengths() {
     }
 }
 
-/// RFC 9114 §7.1: a cleanly terminated stream ends after a complete frame.
+/// A cleanly terminated stream ends after a complete frame (RFC 9114 §7.1).
 #[test]
 fn section_7_1_truncated_frames() {
     for end in [&frame_header(0x00, 5)[..], &[0x00], &frame_header(0x21, 5), &[0x40]] {
@@ -156,7 +156,8 @@ fn section_7_1_truncated_frames() {
     }
 }
 
-/// RFC 9114 §6.2.1, RFC 9204 §4.2: only one of each, and never closed.
+/// There may be only one critical stream of each type, and it must never be closed (RFC 9114
+/// §6.2.1, RFC 9204 §4.2).
 #[test]
 fn section_6_2_1_critical_streams() {
     for stream_type in [0x00, 0x02, 0x03] {
@@ -180,7 +181,7 @@ fn section_6_2_1_critical_streams() {
     }
 }
 
-/// RFC 9114 §6.2.1: the peer must not stop the local control stream.
+/// The peer must not stop the local control stream (RFC 9114 §6.2.1).
 #[test]
 fn section_6_2_1_our_control_stream_is_stopped() {
     for mut alone in both() {
@@ -191,7 +192,7 @@ fn section_6_2_1_our_control_stream_is_stopped() {
     }
 }
 
-/// RFC 9114 §6.2: neither unknown streams nor streams that end before their type are errors.
+/// Neither unknown streams nor streams that end before their type are errors (RFC 9114 §6.2).
 #[test]
 fn section_6_2_unknown_streams() {
     for mut alone in both() {
@@ -209,7 +210,7 @@ fn section_6_2_unknown_streams() {
     }
 }
 
-/// RFC 9114 §6.1.
+/// Tests the requirements of RFC 9114 §6.1.
 #[test]
 fn section_6_1_server_opens_a_bidirectional_stream() {
     let mut client = Alone::client();
@@ -217,7 +218,7 @@ fn section_6_1_server_opens_a_bidirectional_stream() {
     assert_closes(&mut client, Code::STREAM_CREATION_ERROR);
 }
 
-/// RFC 9204 §2.2, §4.3, §4.4: each stream has its own error code.
+/// Each stream has its own error code (RFC 9204 §2.2, §4.3, §4.4).
 #[test]
 fn qpack_errors_have_their_codes() {
     let mut server = Alone::server();
@@ -236,7 +237,7 @@ fn qpack_errors_have_their_codes() {
     }
 }
 
-/// RFC 9114 §4.1: frame sequences that do not form a valid message.
+/// Frame sequences that do not form a valid message (RFC 9114 §4.1).
 #[test]
 fn section_4_1_invalid_sequences() {
     let (head, trailers) = (request("POST", &[]), headers(&[("x", "1")]));
@@ -255,7 +256,7 @@ fn section_4_1_invalid_sequences() {
     assert_closes(&mut client, Code::FRAME_UNEXPECTED);
 }
 
-/// RFC 9114 §4.4: only DATA in a tunnel.
+/// Only DATA frames are permitted in a tunnel (RFC 9114 §4.4).
 #[test]
 fn section_4_4_frames_in_a_tunnel() {
     let connect = headers(&[(":method", "CONNECT"), (":authority", "a:1")]);
@@ -265,13 +266,14 @@ fn section_4_4_frames_in_a_tunnel() {
     let mut client = Alone::client_with("CONNECT");
     client.say(0, &[response("200", &[]), headers(&[("x", "1")])].concat());
     assert_closes(&mut client, Code::FRAME_UNEXPECTED);
-    // A rejected CONNECT has an ordinary response.
+    // A rejected CONNECT request has an ordinary response.
     let mut client = Alone::client_with("CONNECT");
     client.say(0, &[response("403", &[]), headers(&[("x", "1")])].concat());
     assert_eq!(client.close_code(), None);
 }
 
-/// RFC 9114 §7.2.6, §5.2: the ID type for each role; IDs must not increase.
+/// GOAWAY must have the type of ID for the sender's role, and IDs must not increase (RFC 9114
+/// §7.2.6, §5.2).
 #[test]
 fn section_5_2_goaway() {
     for id in [1, 2, 3] {
@@ -311,7 +313,7 @@ fn section_9_unknown_frames_are_skipped() {
         ),
         "{events:?}"
     );
-    // A frame of 2^61 bytes takes no memory.
+    // A frame of 2^61 bytes uses no memory.
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&frame_header(0x21, 1 << 61));
     for _ in 0..100 {

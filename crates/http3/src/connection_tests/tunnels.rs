@@ -1,4 +1,4 @@
-//! Extended CONNECT (RFC 9220).
+//! Tests of extended CONNECT (RFC 9220).
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -19,7 +19,8 @@ fn extended() -> Request<()> {
         .unwrap()
 }
 
-/// RFC 9220 §3: data in both directions until both ends have closed it.
+/// Data flows through a tunnel in both directions until both endpoints have closed it (RFC 9220
+/// §3).
 #[test]
 fn section_3_a_tunnel() {
     let (mut link, mut client, mut server) = connected(plain(), offering());
@@ -49,7 +50,7 @@ fn section_3_a_tunnel() {
     assert_eq!((client.error(), server.error()), (None, None));
 }
 
-/// RFC 9220 §3 (RFC 8441 §3): only once the server has advertised it.
+/// Extended CONNECT is used only once the server has advertised it (RFC 9220 §3, RFC 8441 §3).
 #[test]
 fn section_3_it_has_to_be_offered() {
     let mut client = Alone::new(Role::Client, plain());
@@ -81,7 +82,8 @@ fn section_3_it_has_to_be_offered() {
     assert_eq!(server.close_code(), None);
 }
 
-/// RFC 9114 §4.4: only DATA in the tunnel, which includes extended CONNECT.
+/// Only DATA frames are permitted in a tunnel, including one opened by extended CONNECT (RFC 9114
+/// §4.4).
 #[test]
 fn section_4_4_frames_in_an_extended_tunnel() {
     let mut server = Alone::new(Role::Server, offering());

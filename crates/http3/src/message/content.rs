@@ -1,11 +1,13 @@
 /// The rule for the content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentRule {
-    /// The length in the content-length field; any length if there is no such field.
+    /// The content has the length in the content-length field, or any length if there is no such
+    /// field.
     Length(Option<u64>),
-    /// No content, regardless of content-length (RFC 9110 §6.4.1).
+    /// There is no content, regardless of content-length (RFC 9110 §6.4.1).
     None,
-    /// The data of a CONNECT tunnel, to which content-length does not apply (RFC 9110 §9.3.6).
+    /// The content is the data of a CONNECT tunnel, to which content-length does not apply (RFC
+    /// 9110 §9.3.6).
     Tunnel,
 }
 
@@ -25,7 +27,7 @@ impl Content {
         matches!(self.rule, ContentRule::Tunnel)
     }
 
-    /// Returns the number of bytes of content so far.
+    /// Returns the number of content bytes counted so far.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }

@@ -1,4 +1,4 @@
-//! Rules for single fields, which apply to both sent and received messages.
+//! Rules for individual fields, which apply to both sent and received messages.
 
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};

@@ -53,11 +53,11 @@ impl AuthorityText {
     }
 }
 
-/// RFC 9297 §3.2.
+/// The error for a message with capsules that has a content field (RFC 9297 §3.2).
 const CAPSULES: StreamError =
     StreamError::malformed("a message with capsules has fields that describe content");
 
-/// Returns the parts of a request for which [`Request`] has no field, as extensions.
+/// Returns, as extensions, the parts of a request for which [`Request`] has no field.
 fn protocol_and_priority(protocol: Option<Protocol>, fields: &HeaderMap) -> http::Extensions {
     let mut extensions = http::Extensions::new();
     if let Some(protocol) = protocol {
@@ -87,8 +87,8 @@ impl FieldSection {
         }
     }
 
-    /// Sets an authority that was valid in an earlier request; if this section has the same one, it
-    /// need not be checked again.
+    /// Sets an authority that was valid in an earlier request; if this section has the same
+    /// authority, it need not be checked again.
     pub(crate) fn expect_authority(&mut self, authority: Option<&Authority>) {
         if self.kind == SectionKind::Request {
             self.expected_authority = authority.cloned();
@@ -228,11 +228,11 @@ impl FieldSection {
     /// Converts a header section to a response for the given `exchange`.
     pub(crate) fn into_response(self, exchange: Exchange) -> Result<Response<()>, StreamError> {
         let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
-        // RFC 9114 §4.5: HTTP/3 has no upgrade mechanism, so 101 is invalid.
+        // HTTP/3 has no upgrade mechanism, so 101 is invalid (RFC 9114 §4.5).
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(StreamError::malformed("101 does not exist in HTTP/3"));
         }
-        // RFC 9297 §3.2: no fields that describe content, and no status that does.
+        // Neither fields nor a status that describe content are permitted (RFC 9297 §3.2).
         if exchange == Exchange::ExtendedConnect
             && status.is_success()
             && fields::uses_capsules(&self.fields)
@@ -298,8 +298,8 @@ impl FieldSection {
         Ok(Some(authority))
     }
 
-    /// Builds the URI of a CONNECT request, RFC 9114 §4.4: only `:method` and `:authority`, with
-    /// host and port.
+    /// Builds the URI of a CONNECT request, which has only `:method` and `:authority` with host and
+    /// port (RFC 9114 §4.4).
     fn connect_uri(
         &self,
         has_authority: bool,
@@ -317,8 +317,8 @@ impl FieldSection {
         Ok(Uri::from(authority))
     }
 
-    /// Builds the URI of an extended CONNECT request, RFC 9220 §3 (RFC 8441 §4), in the same way as
-    /// for any other method.
+    /// Builds the URI of an extended CONNECT request in the same way as for other methods (RFC 9220
+    /// §3, RFC 8441 §4).
     fn extended_connect_uri(
         &mut self,
         method: &Method,

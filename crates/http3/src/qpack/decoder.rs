@@ -14,9 +14,9 @@ use super::{FIELD_OVERHEAD, Field, QpackError, huffman, integer, static_table};
 pub(crate) enum DecodeFailure<E> {
     /// The field section is invalid.
     Invalid(QpackError),
-    /// The fields are larger than the limit.
+    /// The fields exceed the size limit.
     TooLarge,
-    /// The receiver of the fields rejected one.
+    /// The receiver of the fields rejected a field.
     Refused(E),
 }
 
@@ -38,23 +38,23 @@ impl<E> From<IntegerError> for DecodeFailure<E> {
 /// The outcome of decoding a field section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decoded {
-    /// All of its fields were passed to the receiver.
+    /// All fields of the section were passed to the receiver.
     Whole,
     /// Decoding must wait until this many entries have been inserted (RFC 9204 §2.2.1).
     Blocked {
-        /// The Required Insert Count.
+        /// The Required Insert Count of the field section.
         required: u64,
     },
 }
 
-/// Decodes field sections (RFC 9204 §4.5), and keeps the table that they reference.
+/// Decodes field sections (RFC 9204 §4.5), and maintains the table that they reference.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     table: Table,
     max_capacity: u64,
     instructions: EncoderInstructions,
-    /// The Known Received Count that the peer's encoder can derive from the instructions sent to it
-    /// (§2.1.4).
+    /// The Known Received Count that the peer's encoder can derive from the instructions sent so
+    /// far (§2.1.4).
     known_received: u64,
     /// Instructions for the decoder stream.
     feedback: Vec<u8>,
@@ -88,7 +88,7 @@ impl Decoder {
         Self { max_capacity, ..Self::default() }
     }
 
-    /// Frees the memory that is not needed until something is decoded.
+    /// Frees the memory that is not needed until the next field section is decoded.
     pub(crate) fn compact(&mut self) {
         self.table.compact();
         self.feedback.shrink_to_fit();
@@ -127,9 +127,9 @@ impl Decoder {
         }
     }
 
-    /// Cancels `stream`, which will not be read to its end (§4.4.2).
+    /// Sends a Stream Cancellation for `stream`, which will not be read to its end (§4.4.2).
     pub(crate) fn cancel(&mut self, stream: u64) {
-        // Without a table, the peer's encoder cannot reference it.
+        // Without a table, the peer's encoder cannot have references to it.
         if self.max_capacity > 0 {
             DecoderInstruction::Cancel(stream).write(&mut self.feedback);
         }
@@ -140,8 +140,8 @@ impl Decoder {
         &mut self.feedback
     }
 
-    /// Passes the fields of a section of `stream` to `receive`, in order, as long as their size
-    /// (name, value and 32 for each) stays within `limit` bytes.
+    /// Passes the fields of a section on `stream` to `receive`, in order, as long as their size
+    /// (name, value and 32 bytes for each) stays within `limit` bytes.
     pub(crate) fn decode<E>(
         &mut self,
         stream: u64,
@@ -261,7 +261,7 @@ fn indexed<'a, E>(
         let (name, value) = static_table::entry(index).ok_or(QpackError::SectionStaticIndex)?;
         return Ok((name.as_bytes(), value.as_bytes()));
     }
-    // A relative index beyond the Base refers to no entry.
+    // A relative index beyond the Base does not refer to any entry.
     let absolute = base.base.checked_sub(index).and_then(|index| index.checked_sub(1));
     Ok(dynamic(table, base, absolute.ok_or(QpackError::ReferenceEvicted)?)?)
 }
@@ -287,7 +287,8 @@ fn dynamic(table: &Table, prefix: Prefix, index: u64) -> Result<(&[u8], &[u8]), 
     Ok((&entry.name, &entry.value))
 }
 
-/// Reads a value after a name of `name` bytes; together they must have at most `left` bytes.
+/// Reads a value that follows a name of `name` bytes; the two together must have at most `left`
+/// bytes.
 fn value<'b, 'a: 'b, E>(
     reader: &mut Reader<'a>,
     left: u64,

@@ -3,7 +3,7 @@
 use super::QpackError;
 use super::integer::{self, Continuation};
 
-/// One instruction.
+/// A decoder instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecoderInstruction {
     /// Section Acknowledgment (§4.4.1), with the stream ID.
@@ -50,7 +50,7 @@ pub(crate) struct DecoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Takes the next byte, and returns the instruction that it completes.
+    /// Processes the next byte. Returns the instruction that it completes, if any.
     pub(crate) fn push(&mut self, byte: u8) -> Result<Option<DecoderInstruction>, QpackError> {
         if let Some((kind, continuation)) = &mut self.partial {
             let complete = continuation.push(byte).map_err(|_| QpackError::DecoderInteger)?;

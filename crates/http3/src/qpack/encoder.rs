@@ -14,12 +14,12 @@ use super::{FIELD_OVERHEAD, Field, FieldLines, QpackError, integer, text};
 use references::{References, Section};
 use search::{Hashes, Search};
 
-/// Fraction of the capacity that is kept free or draining: entries there get no new references, so
-/// that they can be evicted when a new one needs the room (RFC 9204 §2.1.1.1).
+/// Divisor of the capacity: this fraction is kept free or draining. Draining entries get no new
+/// references, so that they can be evicted when a new entry needs the room (RFC 9204 §2.1.1.1).
 const DRAINED_PART: u64 = 4;
 
-/// Maximum fraction of the capacity that one entry may take. A larger one would displace too many
-/// others.
+/// Divisor of the capacity: one entry may take at most this fraction. A larger entry would displace
+/// too many others.
 const LARGEST_PART: u64 = 2;
 
 /// The encoder of one connection.
@@ -27,7 +27,7 @@ const LARGEST_PART: u64 = 2;
 pub(crate) struct Encoder {
     table: Table,
     search: OnDemand<Search>,
-    /// Set if the search was freed; it is rebuilt from the table when needed.
+    /// Set if the search index was freed; it is rebuilt from the table when needed.
     is_compacted: bool,
     references: References,
     feedback: DecoderInstructions,
@@ -37,9 +37,9 @@ pub(crate) struct Encoder {
     max_blocked: u64,
     /// The table capacity in use, in bytes, even if it has not been sent to the peer yet.
     capacity: u64,
-    /// The absolute index below which entries get no new references.
+    /// The draining index: entries with lower absolute indices get no new references.
     draining: u64,
-    /// The total size of those entries.
+    /// The total size in bytes of the draining entries.
     draining_size: u64,
     /// Instructions for the encoder stream.
     instructions: Vec<u8>,
@@ -53,11 +53,11 @@ struct Current {
     base: u64,
     required: u64,
     lowest: u64,
-    /// Whether it may reference the dynamic table.
+    /// Whether the section may reference the dynamic table.
     may_refer: bool,
-    /// Whether it may reference entries that the peer may not have yet.
+    /// Whether the section may reference entries that the peer may not have yet.
     may_block: bool,
-    /// Whether entries may be inserted.
+    /// Whether entries may be inserted for the section.
     may_insert: bool,
 }
 
@@ -77,7 +77,7 @@ impl Encoder {
         self.max_blocked = max_blocked;
     }
 
-    /// Frees the memory that is not needed until a section is encoded.
+    /// Frees the memory that is not needed until the next section is encoded.
     pub(crate) fn compact(&mut self) {
         self.table.compact();
         self.search.release();
@@ -116,7 +116,7 @@ impl Encoder {
     }
 
     /// Appends the encoded section of `fields` to `output`. Entries are inserted only if
-    /// `may_insert` is set, which requires that the encoder stream can take instructions.
+    /// `may_insert` is set, which requires that the encoder stream can accept instructions.
     pub(crate) fn encode(
         &mut self,
         stream: u64,
@@ -189,7 +189,8 @@ impl Encoder {
         self.literal(current, field, known, hashes);
     }
 
-    /// Returns the entry for a field in the current section, which may be inserted for this.
+    /// Returns the entry for a field of the current section; the entry may be inserted by this
+    /// call.
     fn entry(
         &mut self,
         current: &mut Current,
@@ -270,7 +271,7 @@ impl Encoder {
         text::write(&mut self.lines, 0, 7, field.value);
     }
 
-    /// Inserts a field if it is worth it and there is room. Returns its absolute index.
+    /// Inserts a field if it is worth inserting and there is room. Returns its absolute index.
     fn insert(
         &mut self,
         current: &Current,
@@ -349,9 +350,9 @@ impl Encoder {
         }
     }
 
-    /// Evicts entries until there is room for `size` bytes, but only those below `end`, and only if
-    /// that is enough and permitted (§2.1.1): the peer has received them, and no unacknowledged
-    /// section references them.
+    /// Evicts entries with indices below `end` until there is room for `size` bytes. Does so only
+    /// if this makes enough room and is permitted (§2.1.1): the peer has received the entries, and
+    /// no unacknowledged section references them.
     fn make_room(&mut self, current: &Current, size: u64, end: u64) -> bool {
         let lowest = self.references.lowest().unwrap_or(u64::MAX).min(current.lowest);
         let end = end.min(lowest).min(self.references.known_received());
@@ -376,7 +377,7 @@ impl Encoder {
         true
     }
 
-    /// Returns whether the peer has acknowledged everything.
+    /// Returns whether the peer has acknowledged all sections and insertions.
     #[cfg(test)]
     pub(crate) fn is_settled(&self) -> bool {
         self.references.lowest().is_none()

@@ -1,4 +1,4 @@
-//! Encoder instructions (RFC 9204 §4.3) as received by the decoder.
+//! Encoder instructions (RFC 9204 §4.3), as the decoder receives them.
 
 use bytes::Bytes;
 use clearway_wire::Reader;
@@ -9,8 +9,8 @@ use super::table::{Entry, Table};
 use super::text::{self, Literal, LiteralError};
 use super::{FIELD_OVERHEAD, QpackError, huffman, integer, static_table};
 
-/// Maximum ratio of the length of a Huffman coded string to that of its text: the longest code has
-/// 30 bits.
+/// Maximum ratio of the length of a Huffman coded string to the length of its text: the longest
+/// code has 30 bits.
 const HUFFMAN_EXPANSION: u64 = 4;
 
 /// Collects instructions from chunks that may end anywhere, and applies them to the table.
@@ -20,7 +20,7 @@ pub(crate) struct EncoderInstructions {
     partial: Vec<u8>,
 }
 
-/// One instruction.
+/// An encoder instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Instruction<'a> {
     SetCapacity(u64),
@@ -148,7 +148,7 @@ fn carry_out(
             Entry { name, value }
         }
         Instruction::InsertWithDynamicName { relative, value } => {
-            // Read before the entry that it belongs to can be evicted (§3.2.2).
+            // The name is read before its entry can be evicted (§3.2.2).
             let name = named(table, relative)?.name.clone();
             let value = decode(value, table.capacity())?;
             Entry { name, value }
@@ -169,7 +169,7 @@ fn named(table: &Table, relative: u64) -> Result<&Entry, QpackError> {
     entry.ok_or(QpackError::EncoderDynamicIndex)
 }
 
-/// Decodes a string literal, which has to fit into an entry.
+/// Decodes a string literal, which must fit into an entry.
 fn decode(literal: Literal<'_>, capacity: u64) -> Result<Bytes, QpackError> {
     let limit = usize::try_from(capacity.saturating_sub(FIELD_OVERHEAD)).unwrap_or(usize::MAX);
     if !literal.is_huffman {
@@ -183,6 +183,6 @@ fn decode(literal: Literal<'_>, capacity: u64) -> Result<Bytes, QpackError> {
         HuffmanError::Invalid => QpackError::EncoderHuffman,
         HuffmanError::TooLarge => QpackError::EntryTooLarge,
     })?;
-    // An entry lives long, so it should use no more memory than its text.
+    // An entry is long-lived, so it should use no more memory than its text.
     Ok(text.into_boxed_slice().into())
 }

@@ -23,8 +23,8 @@ fn refers(section: &[u8]) -> bool {
     section[0] != 0
 }
 
-/// RFC 9204 §2.1.2: no more streams than allowed are put at risk; a stream that is already at risk
-/// may be used again.
+/// No more streams than allowed are put at risk of blocking, and a stream that is already at risk
+/// may be used again (RFC 9204 §2.1.2).
 #[test]
 fn section_2_1_2_streams_at_risk_are_limited() {
     let mut encoder = encoder(1000, 2);
@@ -43,8 +43,8 @@ fn section_2_1_2_streams_at_risk_are_limited() {
     assert!(refers(&section(&mut encoder, 8, &[("b", "1")])));
 }
 
-/// RFC 9204 §4.3.2, §4.5.4: a name in the table is not sent again, whether or not its field is
-/// inserted.
+/// A name that is in the table is not sent again, whether or not its field is inserted (RFC 9204
+/// §4.3.2, §4.5.4).
 #[test]
 fn a_name_in_the_table_is_referred_to() {
     let mut encoder = encoder(1000, 10);
@@ -52,7 +52,7 @@ fn a_name_in_the_table_is_referred_to() {
     encoder.instructions().clear();
     section(&mut encoder, 4, &[("x-rather-long", "2")]);
     assert_eq!(encoder.instructions()[..2], [0x80, 1], "the entry before, and a value of one byte");
-    // A field that is too large to be inserted.
+    // The field is too large to be inserted.
     encoder.instructions().clear();
     let value = "v".repeat(600);
     let fields = section(&mut encoder, 8, &[("x-rather-long", &value)]);
@@ -73,8 +73,8 @@ fn without_blocking_entries_are_used_after_their_acknowledgment() {
     assert!(refers(&section(&mut encoder, 8, &[("a", "1")])));
 }
 
-/// RFC 9204 §2.1.1: entries that are unacknowledged or referenced are not evicted. A peer that
-/// holds references forever gets literals.
+/// Entries that are unacknowledged or referenced are not evicted (RFC 9204 §2.1.1). A peer that
+/// never acknowledges references gets literals.
 #[test]
 fn section_2_1_1_references_prevent_eviction() {
     let value = "v".repeat(40);
@@ -83,11 +83,11 @@ fn section_2_1_1_references_prevent_eviction() {
     assert!(refers(&section(&mut encoder, 0, &[("a", &value)])));
     assert!(refers(&section(&mut encoder, 4, &[("b", &value)])));
     assert!(!refers(&section(&mut encoder, 8, &[("c", &value)])));
-    // Received, but still referenced.
+    // The entry was received, but is still referenced.
     encoder.receive(&[0x02]).unwrap();
     assert!(!refers(&section(&mut encoder, 8, &[("c", &value)])));
     assert_eq!(encoder.table.dropped(), 0);
-    // The first is acknowledged, and makes room.
+    // The first section is acknowledged, which makes room.
     encoder.receive(&[0x80]).unwrap();
     assert!(refers(&section(&mut encoder, 8, &[("c", &value)])));
     assert_eq!(encoder.table.dropped(), 1);
@@ -107,12 +107,12 @@ fn unacknowledged_sections_are_bounded() {
         let is_remembered = stream < references::MAX_SECTIONS as u64;
         assert_eq!(refers(&section(&mut encoder, stream * 4, &[("a", "1")])), is_remembered);
     }
-    // References resume when one is acknowledged.
+    // References resume when a section is acknowledged.
     encoder.receive(&[0x84]).unwrap();
     assert!(refers(&section(&mut encoder, 80_000, &[("a", "1")])));
 }
 
-/// RFC 9204 §2.1.1.1, §4.3.4: an entry in use is duplicated before it would be evicted.
+/// An entry in use is duplicated before it would be evicted (RFC 9204 §2.1.1.1, §4.3.4).
 #[test]
 fn entries_in_use_are_duplicated() {
     let mut encoder = encoder(400, 10);
@@ -175,7 +175,7 @@ fn what_is_secret_or_different_each_time_is_not_inserted() {
     assert!(encoder.instructions().is_empty());
 }
 
-/// RFC 9204 §4.4.
+/// Tests the requirements of RFC 9204 §4.4.
 #[test]
 fn section_4_4_invalid_decoder_instructions() {
     let cases: &[(&[u8], QpackError)] = &[
@@ -200,8 +200,8 @@ fn section_4_4_invalid_decoder_instructions() {
     }
 }
 
-/// Fields whose names and values differ in few bits do not displace each other in the search: each
-/// that is in the table is referred to, and none is inserted again.
+/// Fields whose names and values differ in few bits do not displace each other in the search:
+/// fields that are in the table are referenced, and not inserted again.
 #[test]
 fn similar_fields_are_all_found_in_the_table() {
     const COUNT: u8 = 100;

@@ -13,8 +13,8 @@ pub enum QpackError {
     SectionInteger,
     /// QPACK_DECOMPRESSION_FAILED: a string in a field section is not valid Huffman code (§4.1.2).
     SectionHuffman,
-    /// QPACK_DECOMPRESSION_FAILED: the Encoded Required Insert Count is not one that an encoder can
-    /// produce (§4.5.1.1).
+    /// QPACK_DECOMPRESSION_FAILED: no encoder can produce the Encoded Required Insert Count
+    /// (§4.5.1.1).
     RequiredInsertCount,
     /// QPACK_DECOMPRESSION_FAILED: the Base is negative (§4.5.1.2).
     NegativeBase,
@@ -45,11 +45,12 @@ pub enum QpackError {
     EncoderDynamicIndex,
     /// QPACK_DECODER_STREAM_ERROR: an integer in an instruction has more than 62 bits (§4.1.1).
     DecoderInteger,
-    /// QPACK_DECODER_STREAM_ERROR: an Insert Count Increment of zero (§4.4.3).
+    /// QPACK_DECODER_STREAM_ERROR: an Insert Count Increment is zero (§4.4.3).
     IncrementZero,
     /// QPACK_DECODER_STREAM_ERROR: more insertions were acknowledged than were made (§4.4.3).
     IncrementTooLarge,
-    /// QPACK_DECODER_STREAM_ERROR: a Section Acknowledgment for a stream without an unacknowledged section (§4.4.1).
+    /// QPACK_DECODER_STREAM_ERROR: a Section Acknowledgment is for a stream without an
+    /// unacknowledged section (§4.4.1).
     NothingToAcknowledge,
 }
 

@@ -4,7 +4,7 @@
 //! symbols, and shorter codes come first. So the lengths determine the code, and all tables here
 //! are computed from them at compile time.
 
-/// The code length of each byte, in bits, followed by that of EOS.
+/// The code length of each byte in bits, followed by the code length of EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -26,12 +26,12 @@ const LONGEST: usize = 30;
 const CODES: [u32; 257] = Tables::NEW.codes;
 /// The symbols in the order of their codes.
 const SYMBOLS: [u16; 257] = Tables::NEW.symbols;
-/// The end of the codes of each length, left-aligned in 32 bits.
+/// For each code length, the end of the range of codes, left-aligned in 32 bits.
 const ENDS: [u64; LONGEST + 1] = Tables::NEW.ends;
-/// For each length, the number to subtract from a code to get its index in [`SYMBOLS`].
+/// For each code length, the number to subtract from a code to get its index in [`SYMBOLS`].
 const BASES: [u32; LONGEST + 1] = Tables::NEW.bases;
-/// For each value of the next 8 bits of the input: symbol and length if the code is that short,
-/// else length 0.
+/// For each value of the next 8 bits of the input, the symbol and the code length if the code has
+/// at most 8 bits; otherwise the length is 0.
 const SHORT: [(u8, u8); 256] = Tables::NEW.short;
 
 struct Tables {
@@ -107,8 +107,8 @@ pub(crate) fn encoded_len(text: &[u8]) -> usize {
 
 /// Appends the encoding of `text`.
 pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
-    // The low `pending` bits of `bits` have not been written yet: never more than 7 before a
-    // symbol.
+    // The low `pending` bits of `bits` have not been written yet; there are never more than 7
+    // before a symbol.
     let (mut bits, mut pending) = (0u64, 0u32);
     for &byte in text {
         let symbol = usize::from(byte);
@@ -122,7 +122,7 @@ pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
         }
     }
     if pending > 0 {
-        // Padded with ones, the start of EOS.
+        // The end is padded with ones, which are the start of EOS.
         let padding = 8u32.saturating_sub(pending);
         let ones = 0xffu64.wrapping_shr(pending);
         output.push((bits.wrapping_shl(padding) | ones) as u8);
@@ -132,15 +132,15 @@ pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
 /// The bits of a string that have not been decoded yet.
 struct Bits<'a> {
     rest: &'a [u8],
-    /// The next `available` bits, inverted, are the highest bits of this, and all others are zero.
-    /// So bits after the end look like ones, as in the padding (the start of EOS), and unlike any
-    /// other symbol.
+    /// The highest bits are the next `available` bits of the input, inverted; all others are zero.
+    /// So bits after the end look like ones, as in the padding (the start of EOS), which no other
+    /// symbol consists of.
     inverted: u64,
     available: u32,
 }
 
 impl Bits<'_> {
-    /// Makes the next code available, or all remaining bits.
+    /// Loads enough bits for the next code, or all remaining bits.
     #[inline]
     fn fill(&mut self) {
         if self.available >= LONGEST as u32 {
@@ -164,7 +164,7 @@ pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result
     output.reserve(input.len().saturating_mul(2).min(limit));
     loop {
         bits.fill();
-        // Only padding is left, if anything: no code of less than 8 bits consists only of ones.
+        // At most padding is left, since no code of less than 8 bits consists only of ones.
         if bits.available < 8 && bits.inverted == 0 {
             return Ok(());
         }

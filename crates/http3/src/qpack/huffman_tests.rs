@@ -40,7 +40,7 @@ fn the_examples_of_the_rfc() {
     }
 }
 
-/// Codes from the ends of every row of lengths in RFC 7541 Appendix B.
+/// Tests the first and last code of every length in RFC 7541 Appendix B.
 #[test]
 fn single_codes_of_the_rfc() {
     for (symbol, code, length) in [
@@ -77,11 +77,11 @@ fn every_byte_survives() {
     }
 }
 
-/// RFC 7541 §5.2: padding of more than 7 bits, padding that is not the start of EOS, and EOS
-/// itself.
+/// Padding of more than 7 bits, padding that is not the start of EOS, and EOS itself are rejected
+/// (RFC 7541 §5.2).
 #[test]
 fn wrong_padding_is_refused() {
-    // 'a' is 00011.
+    // The code of 'a' is 00011.
     assert_eq!(decoded(&[0b0001_1111]).unwrap(), b"a");
     assert_eq!(decoded(&[0b0001_1110]), Err(HuffmanError::Invalid));
     assert_eq!(decoded(&[0b0001_1000]), Err(HuffmanError::Invalid));

@@ -12,7 +12,7 @@ pub(crate) enum IntegerError {
 }
 
 /// An integer that began in the low bits of an earlier byte, collected byte by byte. Trailing zeros
-/// do not change its value, so the number of bytes is limited too.
+/// do not change the value, so the number of bytes is limited too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Continuation {
     value: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Continuation {
 
 impl Continuation {
     /// Parses the first byte, whose low `prefix` bits (1 to 8) belong to the integer. Returns the
-    /// integer, or the continuation that takes the following bytes.
+    /// integer, or the continuation that processes the following bytes.
     pub(crate) fn begin(first: u8, prefix: u32) -> Result<u64, Self> {
         let mask = 0xffu8.checked_shr(8u32.saturating_sub(prefix)).unwrap_or(0);
         let value = u64::from(first & mask);
@@ -33,7 +33,7 @@ impl Continuation {
         if self.shift > 56 {
             return Err(IntegerError::TooLarge);
         }
-        // At most 7 bits shifted by 56: no bit is lost.
+        // At most 7 bits are shifted by at most 56, so no bit is lost.
         let addend = u64::from(byte & 0x7f).wrapping_shl(self.shift);
         self.value = self.value.checked_add(addend).ok_or(IntegerError::TooLarge)?;
         if self.value > VarInt::MAX.get() {
@@ -44,7 +44,7 @@ impl Continuation {
     }
 }
 
-/// Reads an integer whose `prefix` lowest bits are in `first`, the byte already read.
+/// Reads an integer that begins in the low `prefix` bits of `first`, which was already read.
 pub(crate) fn decode(first: u8, prefix: u32, reader: &mut Reader<'_>) -> Result<u64, IntegerError> {
     let mut continuation = match Continuation::begin(first, prefix) {
         Ok(value) => return Ok(value),
@@ -86,7 +86,7 @@ mod tests {
         decode(first, prefix, &mut reader)
     }
 
-    /// RFC 7541 Appendix C.1.
+    /// Tests the example in RFC 7541 Appendix C.1.
     #[test]
     fn the_examples_of_the_rfc() {
         for (value, prefix, bytes) in
@@ -99,7 +99,8 @@ mod tests {
         }
     }
 
-    /// RFC 9204 §4.1.1: 62 bits must be supported; §7.4: and there must be a limit.
+    /// Integers of up to 62 bits must be supported (RFC 9204 §4.1.1), and there must be a limit
+    /// (§7.4).
     #[test]
     fn integers_have_up_to_62_bits() {
         let mut bytes = Vec::new();

@@ -26,14 +26,14 @@ struct Line {
 }
 
 impl FieldLines {
-    /// Removes all fields, but keeps their memory.
+    /// Removes all fields, but keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
         self.size = 0;
     }
 
-    /// Adds a field. Intermediaries must never index a `sensitive` one (RFC 9204 §7.1.3).
+    /// Adds a field. Intermediaries must never index a `sensitive` field (RFC 9204 §7.1.3).
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8], sensitive: bool) {
         self.bytes.extend_from_slice(name);
         let name_end = self.bytes.len();

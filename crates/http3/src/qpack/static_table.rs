@@ -1,6 +1,6 @@
 //! The static table (RFC 9204 Appendix A), and the search for a field in it.
 
-/// Name and value of every entry, by index.
+/// The name and value of every entry, by index.
 const ENTRIES: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),
@@ -144,11 +144,12 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
     left.len() as i32 - right.len() as i32
 }
 
-/// For the hash of each name: the position in [`SORTED`] of its first entry, and its number of
+/// For each name's hash, the position of the name's first entry in [`SORTED`], and its number of
 /// entries.
 const RUNS: [(u8, u8); 256] = runs();
 
-/// Distinguishes the names in the table. Other names may have the same hash as one of these.
+/// Returns a hash that differs for all names in the table. Other names may have the same hash as
+/// one in the table.
 const fn hash(length: usize, first: u8, other: u8) -> u8 {
     (length as u8)
         .wrapping_mul(21)
@@ -214,7 +215,8 @@ pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
 mod tests {
     use super::*;
 
-    /// Entries from RFC 9204 Appendix A, at both ends of the table and at changes between names.
+    /// Tests entries from RFC 9204 Appendix A, at both ends of the table and at changes between
+    /// names.
     #[test]
     fn entries_have_the_indexes_of_the_rfc() {
         for (index, name, value) in [

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::FIELD_OVERHEAD;
 
-/// One entry.
+/// One entry of the dynamic table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) name: Bytes,
@@ -14,7 +14,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns its size (§3.2.1).
+    /// Returns the entry's size in bytes (§3.2.1).
     pub(crate) fn size(&self) -> u64 {
         entry_size(self.name.len(), self.value.len())
     }
@@ -25,7 +25,8 @@ pub(crate) fn entry_size(name: usize, value: usize) -> u64 {
     (name as u64).saturating_add(value as u64).saturating_add(FIELD_OVERHEAD)
 }
 
-/// The entries, oldest first. They are identified by their absolute index (§3.2.4).
+/// The dynamic table, with entries in order of age, oldest first. Entries are identified by their
+/// absolute index (§3.2.4).
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: VecDeque<Entry>,
@@ -55,13 +56,13 @@ impl Table {
         self.capacity
     }
 
-    /// Returns the number of bytes that entries do not use.
+    /// Returns the number of bytes of capacity that are free.
     pub(crate) fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.size)
     }
 
-    /// Returns the absolute index of the oldest entry; that of the next one if there are no
-    /// entries.
+    /// Returns the absolute index of the oldest entry, or of the next entry to insert if there are
+    /// none.
     pub(crate) fn dropped(&self) -> u64 {
         self.inserted.saturating_sub(self.entries.len() as u64)
     }
@@ -104,7 +105,7 @@ impl Table {
         true
     }
 
-    /// Checks the size against the entries.
+    /// Checks the cached size against the entries.
     #[cfg(test)]
     pub(crate) fn check_caches(&self) {
         assert_eq!(self.size, self.entries.iter().map(Entry::size).sum(), "the size of the table");

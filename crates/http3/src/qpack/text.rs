@@ -16,12 +16,12 @@ pub(crate) struct Literal<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LiteralError {
     Integer(IntegerError),
-    /// The input ends inside the string, which has this length.
+    /// The input ends inside the string, which has this length in bytes.
     Truncated(u64),
 }
 
-/// Reads a string literal whose length has `prefix` bits in `first`, the byte already read; the H
-/// bit is above them.
+/// Reads a string literal. Its length begins in the low `prefix` bits of `first`, which was already
+/// read; the H bit is above these bits.
 pub(crate) fn read<'a>(
     first: u8,
     prefix: u32,

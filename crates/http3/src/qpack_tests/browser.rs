@@ -1,4 +1,4 @@
-//! The effect of the dynamic table on the requests of a browser.
+//! Tests of the effect of the dynamic table on a browser's requests.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Encoder and decoder, with all data between them delivered in any order that streams permit.
+//! Property tests of encoder and decoder, with all data between them delivered in any order that
+//! streams permit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// Delivers everything.
+    /// Delivers all data in transit.
     fn settle(&mut self) {
         self.take(Step::Encoder(usize::MAX));
         for stream in self.sections.keys().copied().collect::<Vec<_>>() {
@@ -173,7 +174,8 @@ proptest! {
         }
         world.settle();
         prop_assert!(world.decoded <= sent);
-        // All references were released, so anything can be evicted and the table can still be used.
+        // All references were released, so any entry can be evicted and the table can still be
+        // used.
         world.is_stalled = false;
         for round in 0..20 {
             let fields = vec![owned("x-round", &format!("{round}"), false)];

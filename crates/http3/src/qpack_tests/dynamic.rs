@@ -1,4 +1,5 @@
-//! The dynamic table: the examples of RFC 9204 Appendix B, and every error that a peer can make.
+//! Tests of the dynamic table: the examples in RFC 9204 Appendix B, and every error that a peer can
+//! make.
 
 use super::*;
 use crate::qpack::table::Table;
@@ -42,11 +43,11 @@ fn decoder(capacity: u64, entries: &[(&str, &str)]) -> Decoder {
     decoder
 }
 
-/// RFC 9204 Appendix B.2 to B.5, from the decoder's side.
+/// Tests the examples in RFC 9204 Appendix B.2 to B.5 with the decoder.
 #[test]
 fn appendix_b_decoder() {
     let mut decoder = Decoder::new(220);
-    // B.2, with the section arriving before the entries.
+    // Example B.2, with the section arriving before the entries.
     let section = hex("0381 10 11");
     assert_eq!(decode_with(&mut decoder, 4, &section), Err(Decoded::Blocked { required: 2 }));
     let instructions =
@@ -65,7 +66,7 @@ fn appendix_b_decoder() {
     decoder.receive(&hex("4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565")).unwrap();
     decoder.acknowledge_insertions();
     assert_eq!(core::mem::take(decoder.feedback()), hex("01"));
-    // B.4, again with the section arriving before the entry; the stream is canceled.
+    // Example B.4, again with the section arriving before the entry; the stream is canceled.
     let section = hex("0500 80 c1 81");
     assert_eq!(decode_with(&mut decoder, 8, &section), Err(Decoded::Blocked { required: 4 }));
     decoder.cancel(8);
@@ -89,7 +90,7 @@ fn appendix_b_decoder() {
     assert_eq!(failure(&mut decoder, &hex("0600 84")), QpackError::ReferenceEvicted);
 }
 
-/// RFC 9204 Appendix B.2 as written by the encoder, except for its Huffman coding.
+/// Tests that the encoder writes the example in RFC 9204 Appendix B.2, except for Huffman coding.
 #[test]
 fn appendix_b_encoder() {
     let mut encoder = Encoder::default();
@@ -117,7 +118,7 @@ fn appendix_b_encoder() {
     assert!(encoder.instructions().is_empty());
 }
 
-/// RFC 9204 §4.5.1.1: the example in the text, and counts that an encoder cannot produce.
+/// Tests the example in RFC 9204 §4.5.1.1, and counts that an encoder cannot produce.
 #[test]
 fn section_4_5_1_1_required_insert_count() {
     // A table of 100 bytes has 3 entries, so the count wraps at 6. With 10 insertions, 4 means 9.
@@ -133,8 +134,8 @@ fn section_4_5_1_1_required_insert_count() {
     assert!(decode_with(&mut decoder, 0, &base(4)).is_ok());
     assert!(decode_with(&mut decoder, 0, &base(5)).is_ok());
     assert!(decode_with(&mut decoder, 0, &base(3)).is_ok());
-    // 11 to 13 are next; a higher count is impossible, since an encoder cannot be ahead by more
-    // than a table.
+    // The next values are 11 to 13; a higher count is impossible, since an encoder cannot be ahead
+    // by more than the size of the table.
     for (encoded, required) in [(6, 11), (1, 12), (2, 13)] {
         let blocked = decode_with(&mut decoder, 0, &base(encoded));
         assert_eq!(blocked, Err(Decoded::Blocked { required }), "{encoded}");
@@ -152,7 +153,7 @@ fn section_4_5_1_1_required_insert_count() {
     assert_eq!(failure(&mut none, &base(1)), QpackError::RequiredInsertCount);
 }
 
-/// RFC 9204 §4.5.1.1: sections are decoded correctly wherever the count wraps.
+/// Sections are decoded correctly wherever the count wraps (RFC 9204 §4.5.1.1).
 #[test]
 fn the_required_insert_count_wraps() {
     let mut encoder = Encoder::default();
@@ -170,21 +171,21 @@ fn the_required_insert_count_wraps() {
     assert_eq!(decoder.inserted(), 100);
 }
 
-/// RFC 9204 §4.5.1.2, §2.2.3.
+/// Tests the requirements of RFC 9204 §4.5.1.2, §2.2.3.
 #[test]
 fn section_2_2_3_invalid_references() {
     let mut decoder = decoder(200, &[("a", "1"), ("b", "2"), ("c", "3")]);
     let mut error = |section: &[u8]| failure(&mut decoder, section);
     assert_eq!(error(&[0x02, 0x81]), QpackError::NegativeBase);
-    // Base 1, and entries 1 and 2 although only one is required.
+    // The Base is 1, and entries 1 and 2 are referenced although the Required Insert Count is one.
     assert_eq!(error(&[0x02, 0x00, 0x10]), QpackError::ReferenceNotCovered);
     assert_eq!(error(&[0x02, 0x01, 0x80]), QpackError::ReferenceNotCovered);
     assert_eq!(error(&[0x02, 0x01, 0x40, 0x00]), QpackError::ReferenceNotCovered);
     assert_eq!(error(&[0x02, 0x00, 0x00, 0x00]), QpackError::ReferenceNotCovered);
-    // Before the first entry.
+    // The reference is to an index before the first entry.
     assert_eq!(error(&[0x02, 0x00, 0x81]), QpackError::ReferenceEvicted);
     assert_eq!(error(&[0x02, 0x00, 0x41, 0x00]), QpackError::ReferenceEvicted);
-    // A Required Insert Count of zero.
+    // The Required Insert Count is zero.
     assert_eq!(error(&[0x00, 0x03, 0x80]), QpackError::ReferenceNotCovered);
     assert_eq!(error(&[0x02, 0x00, 0xff, 0x40]), QpackError::SectionStaticIndex);
     assert_eq!(error(&[0x02, 0x00, 0x9f]), QpackError::ReferenceEvicted);
@@ -195,11 +196,11 @@ fn section_2_2_3_invalid_references() {
     assert_eq!(error(&long), QpackError::SectionInteger);
 }
 
-/// RFC 9204 §4.5.2 to §4.5.5: every kind of reference.
+/// Tests every kind of reference (RFC 9204 §4.5.2 to §4.5.5).
 #[test]
 fn all_references_are_decoded() {
     let mut decoder = decoder(400, &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
-    // Required 4, Base 2.
+    // The Required Insert Count is 4, and the Base is 2.
     let section = [
         0x05, 0x81, // prefix
         0x80, 0x81, // b: 2, a: 1
@@ -224,26 +225,26 @@ fn all_references_are_decoded() {
     );
 }
 
-/// RFC 9204 §3.2.2, §4.3.1: a table that shrinks in use loses only its oldest entries.
+/// A table that shrinks while in use evicts only its oldest entries (RFC 9204 §3.2.2, §4.3.1).
 #[test]
 fn a_table_shrinks_in_use() {
     let mut decoder = decoder(200, &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
     assert!(decode_with(&mut decoder, 0, &[0x05, 0x00, 0x83]).is_ok());
-    // Room for two entries of 34 bytes.
+    // There is room for two entries of 34 bytes.
     decoder.receive(&hex("3f32")).unwrap();
     assert_eq!(
         decode_with(&mut decoder, 0, &[0x05, 0x00, 0x81]).unwrap(),
         [owned("c", "3", false),]
     );
     assert_eq!(failure(&mut decoder, &[0x05, 0x00, 0x82]), QpackError::ReferenceEvicted);
-    // To zero and back (§3.2.2): the insert count continues.
+    // The capacity is set to zero and back (§3.2.2): the insert count continues.
     decoder.receive(&hex("20 3f32")).unwrap();
     assert_eq!(failure(&mut decoder, &[0x05, 0x00, 0x80]), QpackError::ReferenceEvicted);
     decoder.receive(&[0x41, b'e', 0x00]).unwrap();
     assert_eq!(decode_with(&mut decoder, 0, &[0x06, 0x00, 0x80]).unwrap(), [owned("e", "", false)]);
 }
 
-/// RFC 9204 §2.2.3, §3.1, §3.2.2, §4.3.
+/// Tests the requirements of RFC 9204 §2.2.3, §3.1, §3.2.2, §4.3.
 #[test]
 fn section_4_3_invalid_encoder_instructions() {
     let cases: &[(&[u8], QpackError)] = &[
@@ -253,7 +254,7 @@ fn section_4_3_invalid_encoder_instructions() {
         (&[0x82, 0x00], QpackError::EncoderDynamicIndex),
         (&[0x02], QpackError::EncoderDynamicIndex),
         (&[0x41, 0x00, 0x81, 0x00], QpackError::EncoderHuffman),
-        // A value of 100 bytes is larger than the table; one of 1 GiB is rejected before it
+        // A value of 100 bytes is larger than the table; a value of 1 GiB is rejected before it
         // arrives.
         (&[0x41, 0x00, 0x7f, 0xad, 0x02], QpackError::EntryTooLarge),
         (&[0xc0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0x03], QpackError::EntryTooLarge),
@@ -267,7 +268,7 @@ fn section_4_3_invalid_encoder_instructions() {
             assert_eq!(error, Some(*expected), "{bytes:x?}");
         }
     }
-    // An entry of exactly the capacity fits, one byte more does not.
+    // An entry of exactly the table's capacity fits; an entry with one more byte does not.
     for (length, is_ok) in [(67, true), (68, false)] {
         let mut decoder = decoder(100, &[]);
         let bytes = [&[0x41, b'a', length][..], &vec![b'!'; usize::from(length)]].concat();
@@ -275,8 +276,8 @@ fn section_4_3_invalid_encoder_instructions() {
     }
 }
 
-/// RFC 9204 §3.2.2: an entry can take its name from one that it displaces, and a duplicate can
-/// displace its original.
+/// An entry can take its name from an entry that it displaces, and a duplicate can displace its
+/// original (RFC 9204 §3.2.2).
 #[test]
 fn an_entry_may_displace_what_it_refers_to() {
     let mut decoder = decoder(70, &[("name", "old"), ("other", "")]);
@@ -291,7 +292,7 @@ fn an_entry_may_displace_what_it_refers_to() {
     assert_eq!(decode_with(&mut decoder, 0, &[0x05, 0x00, 0x80]).unwrap(), [expected]);
 }
 
-/// Unlimited insertions take no more memory than the capacity.
+/// Unlimited insertions use no more memory than the capacity.
 #[test]
 fn insertions_without_end_are_bounded() {
     let mut decoder = decoder(1000, &[]);
@@ -304,7 +305,7 @@ fn insertions_without_end_are_bounded() {
     }
     assert_eq!(decoder.inserted(), 10_000);
     decoder.acknowledge_insertions();
-    // One instruction covers all of them.
+    // One instruction acknowledges all insertions.
     assert_eq!(decoder.feedback().len(), 3);
 }
 

@@ -15,8 +15,8 @@ use crate::system::restart::{HotRestartError, InheritedShard, Pipe, is_same};
 /// Opens the sockets of `count` shards at the addresses of `first`, the addresses of the first
 /// shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
-    // Allow it for all of them before the first is bound: a socket at all addresses overlaps with
-    // one at a preferred address with the same port.
+    // The option is set on all sockets before the first one is bound: a wildcard socket overlaps
+    // with a socket that is bound to a preferred address with the same port.
     if count > 1 {
         first.listening().try_for_each(|(_, socket)| socket.allow_shared_address())?;
     }
@@ -33,8 +33,8 @@ pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
     Ok(all)
 }
 
-/// Uses sockets that were bound elsewhere, one per shard, and opens others at the preferred
-/// addresses.
+/// Uses sockets that were bound elsewhere, one per shard, and opens additional sockets at the
+/// preferred addresses.
 pub(super) fn given(
     given: Vec<UdpSocket>,
     count: usize,
@@ -86,7 +86,7 @@ pub(super) fn inherit(
         pipes.push(Arc::new(Pipe::new(pipe)));
         let sockets = sockets.into_iter().map(Socket::bound).collect::<io::Result<Vec<_>>>()?;
         let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
-        // Sockets for long headers come after the others.
+        // Sockets for long headers follow the other sockets.
         let (own, beside) = addresses.split_at(asked.len().min(addresses.len()));
         let is_so = |(running, asked): (&SocketAddr, &SocketAddr)| is_same(*running, *asked);
         if own.len() != asked.len()
@@ -104,8 +104,8 @@ pub(super) fn inherit(
     Ok((all, pipes))
 }
 
-/// Builds the sockets of one shard: the first `own` belong to its addresses, the others are
-/// secondary sockets at these.
+/// Builds the sockets of one shard: the first `own` sockets are the primary ones, one per address,
+/// and the others are secondary sockets at these addresses.
 fn of_shard(sockets: Vec<Socket>, own: usize) -> io::Result<Sockets> {
     let mut sockets = sockets.into_iter();
     let mut of_shard = Sockets::new(sockets.next().ok_or(io::ErrorKind::NotConnected)?);
@@ -140,8 +140,8 @@ fn set_preferred(
     }
 }
 
-/// Duplicates the listening sockets of all shards: for each shard those of its addresses, then the
-/// secondary ones.
+/// Duplicates the listening sockets of all shards: for each shard, first the primary sockets, then
+/// the secondary ones.
 pub(super) fn duplicates(shards: &[Sockets]) -> io::Result<Vec<Vec<OwnedFd>>> {
     let duplicate = |(_, socket): (SocketIndex, &Socket)| socket.as_fd().try_clone_to_owned();
     let of_shard = |it: &Sockets| it.listening().chain(it.beside()).map(duplicate).collect();
@@ -153,7 +153,8 @@ mod tests {
     use super::*;
     use crate::shard::{listen, long_headers};
 
-    /// Returns the addresses of each shard's own sockets, and the indices of the secondary ones.
+    /// Returns the addresses of each shard's primary sockets, and the indices of its secondary
+    /// sockets.
     fn of(shards: &[Sockets]) -> Vec<(Vec<SocketAddr>, Vec<SocketIndex>)> {
         let own = |it: &Sockets| it.listening().map(|(_, socket)| socket.local_address()).collect();
         let beside = |it: &Sockets| it.beside().map(|(index, _)| index).collect();
@@ -183,7 +184,7 @@ mod tests {
             assert_eq!(of(&got)[1].1.len(), usize::from(opens));
             assert_eq!(pipes.len(), 2);
         }
-        // Neither one socket too many nor one at another address.
+        // One socket too many is an error, and so is one with another address.
         let mut all = duplicates(&shards).unwrap();
         all[1].push(UdpSocket::bind("127.0.0.1:0").unwrap().into());
         let address = shards[0].main().unwrap().local_address();

@@ -1,4 +1,4 @@
-//! Groups that accept datagrams only from load balancers.
+//! Tests of groups that accept datagrams only from load balancers.
 
 use core::num::NonZeroUsize;
 use std::collections::BTreeSet;
@@ -25,13 +25,13 @@ impl Acceptor for Remembering {
     }
 }
 
-/// Returns the servers' address for this test. Datagrams sent to reused ports of other tests do not
-/// arrive there.
+/// Returns the servers' address for this test, which differs from other tests so that datagrams for
+/// their reused ports do not arrive there.
 fn here(test: u8) -> SocketAddr {
     ([127, 9, 1, test], 0).into()
 }
 
-/// A balancer's own datagrams are accepted unchanged; those of other senders are dropped.
+/// A balancer's own datagrams are accepted unchanged; datagrams from other senders are dropped.
 #[test]
 fn only_a_balancer_may_send_to_its_server() {
     let balancer = "127.0.0.1".parse().unwrap();
@@ -55,7 +55,7 @@ fn only_a_balancer_may_send_to_its_server() {
     stranger.send_to(&forged, address(&group)).unwrap();
     wait_until(&group, |now| now.foreign_dropped == 2);
     assert_eq!(total(&group).datagrams_sent, 0);
-    // A health check.
+    // This is a health check.
     let direct = Entrance {
         address: address(&group),
         rebinds: Arc::default(),
@@ -77,7 +77,8 @@ impl Acceptor for Ignoring {
     }
 }
 
-/// A Version Negotiation packet (RFC 9000 §6.1) takes the way of the packet that it answers.
+/// A Version Negotiation packet (RFC 9000 §6.1) takes the reverse path of the packet to which it
+/// responds.
 #[test]
 fn a_reply_outside_of_a_connection_has_a_preface_for_the_balancer() {
     let acceptor = &mut |_| Box::new(Ignoring) as Box<dyn Acceptor>;
@@ -98,7 +99,7 @@ fn a_reply_outside_of_a_connection_has_a_preface_for_the_balancer() {
     let length = balancer.recv(&mut reply).unwrap();
     let (received, reply) = Preface::split(&mut reply[..length]).unwrap();
     assert_eq!(received, sent);
-    // The version is 0; the connection IDs are exchanged.
+    // The version is 0, and the connection IDs are swapped.
     assert_eq!(reply[1..11], [0, 0, 0, 0, 4, 2, 2, 2, 2, 8]);
     wait_until(&group, |now| now.datagrams_sent == 1);
 }

@@ -1,4 +1,4 @@
-//! QUIC-LB connection IDs, and configuration changes.
+//! Tests of QUIC-LB connection IDs and configuration changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ fn connections_with_ids_of_quic_lb_survive_rebindings() {
     }
 }
 
-/// Returns the configurations of the IDs that clients sent to since the last call.
+/// Returns the configurations of the destination connection IDs that clients have used since the
+/// last call.
 fn configurations(entrances: &[Entrance]) -> BTreeSet<u8> {
     let taken = entrances.iter().map(|it| std::mem::take(&mut *it.first_octets.lock().unwrap()));
     taken.flatten().map(|first_octet| first_octet >> 5).collect()
@@ -66,7 +67,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Starts `count` endpoints, each with more connections than a shard serves in a turn.
+    /// Starts `count` client endpoints, each with more connections than a shard serves in a turn.
     fn start(group: &ShardGroup, count: usize) -> Self {
         const EACH: usize = 80;
         let shards: Vec<_> = (0..count).map(|_| client()).collect();
@@ -96,12 +97,13 @@ impl Clients {
         assert!(self.clients.iter().all(|client| client.next() == Ok(self.number)));
     }
 
-    /// Returns the configurations of the IDs that they sent to since the last call.
+    /// Returns the configurations of the destination connection IDs that the clients have used
+    /// since the last call.
     fn configurations(&self) -> BTreeSet<u8> {
         configurations(&self.entrances)
     }
 
-    /// Runs downloads until all clients send only to IDs of `configuration`.
+    /// Runs downloads until all clients use only connection IDs of `configuration`.
     fn download_until(&mut self, configuration: u8) {
         let begun = Instant::now();
         loop {

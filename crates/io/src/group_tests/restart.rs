@@ -1,4 +1,4 @@
-//! One group replaces another, as one process replaces another.
+//! Tests of hot restart, in which one group replaces another in the same process.
 
 use core::num::NonZeroUsize;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
 use crate::system::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
 
-/// The path of a unix socket, removed at the end of the test.
+/// The path of a unix socket, which is removed at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -41,7 +41,7 @@ impl Drop for Place {
     }
 }
 
-/// A replaceable group, and the signal that it was replaced.
+/// A replaceable group, and a channel that reports its replacement.
 struct Process {
     group: ShardGroup,
     replaced: Receiver<()>,
@@ -75,7 +75,7 @@ fn try_start_with(
     };
     let (replace, replaced) = channel();
     hot_restart.on_replaced(move || {
-        // Not every test waits for this.
+        // Not every test waits for the replacement.
         let _ = replace.send(());
     });
     let config =
@@ -97,7 +97,7 @@ fn start_with(place: &Place, count: usize, steering: Steering, quic_lb: Option<Q
     try_start_with(place, loopback(), count, steering, quic_lb).unwrap()
 }
 
-/// Returns the cause of a failure to replace another process.
+/// Returns the reason why a process could not replace another one.
 fn cause(error: &io::Error) -> &HotRestartError {
     error.get_ref().and_then(|cause| cause.downcast_ref()).unwrap_or_else(|| panic!("{error}"))
 }
@@ -198,8 +198,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Uses an ID of each shard of both generations; the old process answers for its own IDs, and the
-/// new one once the old one has ended.
+/// Uses a connection ID of each shard in both generations. The old process responds to its own IDs,
+/// and the new one responds to them once the old one has ended.
 #[test]
 fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     let place = Place::new("resets");
@@ -225,8 +225,8 @@ fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     assert_eq!(total(&new.group).forwarded, 3, "nobody is there any more");
 }
 
-/// Waits until the process before `new` has ended, since another one can replace it only then.
-/// Here, none does.
+/// Waits until the predecessor of `new` has ended, since only then can another process replace
+/// `new`. Here, no process does.
 fn start_after(place: &Place, new: &Process) -> HotRestart {
     let begun = Instant::now();
     loop {
@@ -253,7 +253,7 @@ fn the_old_process_gives_back_what_begins_a_connection() {
     let new = start(&place, 3, Steering::Hash);
     let socket = socket();
     for second in 0..6 {
-        // With an unknown version, so that the response is Version Negotiation.
+        // The version is unknown, so that the response is Version Negotiation.
         let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, FIRST_OCTET, second];
         first.resize(14, 7);
         first.extend([0; 1200]);
@@ -269,7 +269,7 @@ fn the_old_process_gives_back_what_begins_a_connection() {
     assert_eq!(then.datagrams_sent, 0);
 }
 
-/// A process that never becomes ready, for whatever reason, changes nothing.
+/// A new process that never becomes ready, for whatever reason, does not affect the old one.
 #[test]
 fn the_old_process_goes_on_if_the_new_one_fails() {
     let place = Place::new("fails");
@@ -303,7 +303,7 @@ fn the_old_process_goes_on_if_the_new_one_fails() {
     assert!(matches!(cause(&error), HotRestartError::TooManyShards { limit: 128 }), "{error}");
     still_serves(&old.group);
     assert!(old.replaced.try_recv().is_err());
-    // A process that becomes ready still succeeds.
+    // A process that becomes ready can still replace the old one.
     let new = try_start(&place, running, 3, Steering::Hash).unwrap();
     still_serves(&old.group);
     assert_eq!(total(&new.group).connections, 0);
@@ -329,8 +329,9 @@ fn the_old_process_outlives_the_new_one() {
     assert!(!place.0.exists(), "it was the new one's");
 }
 
-/// Processes and shards exchange datagrams through pipes and queues that no outsider can reach. A
-/// datagram that imitates one of these is treated as an ordinary datagram from its source address.
+/// Processes and shards exchange datagrams through pipes and queues that no outsider can access. A
+/// datagram that imitates a message in such a pipe is treated as an ordinary datagram from its
+/// source address.
 #[test]
 fn a_hand_over_cannot_be_forged() {
     use clearway_transport::{EcnCodepoint, SocketIndex};
@@ -347,7 +348,7 @@ fn a_hand_over_cannot_be_forged() {
     old.replaced.recv_timeout(TIMEOUT).unwrap();
     let (attacker, victim) = (socket(), socket());
     let victim_address = victim.local_addr().unwrap();
-    // The message with which a process would hand the victim's datagram to the other one.
+    // The message with which a process would forward the victim's datagram to the other process.
     let message = |datagram: &[u8], socket| {
         let (ours, theirs) = Pipe::pair().unwrap();
         let via = Via { balancer: victim_address, local_ip: Some(address.ip()) };
@@ -361,8 +362,8 @@ fn a_hand_over_cannot_be_forged() {
     };
     let mut sent = 0;
     for socket in [0, 1, u32::MAX] {
-        // An unknown version would be answered with Version Negotiation, and a short header with a
-        // stateless reset.
+        // The response to an unknown version would be Version Negotiation, and the response to a
+        // short header would be a stateless reset.
         let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[0], &[0; 1300]].concat();
         for datagram in [&unknown[..], &[0x40; 60]] {
             let forged = message(datagram, socket);
@@ -378,11 +379,11 @@ fn a_hand_over_cannot_be_forged() {
     assert!(victim.recv(&mut [0; 10]).is_err(), "the victim got an answer");
 }
 
-/// Leftovers of a process that has ended do not prevent the next one from starting.
+/// A stale socket of a process that has ended does not prevent the next process from starting.
 #[test]
 fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
     let place = Place::new("stale");
-    // A socket at which no process listens any more.
+    // A stale socket, on which no process listens any more.
     drop(UnixListener::bind(&place.0).unwrap());
     assert!(place.0.exists());
     let process = start(&place, 2, Steering::Hash);
@@ -390,7 +391,7 @@ fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     drop(process);
     assert!(!place.0.exists());
-    // Other files are left alone.
+    // Other files are not removed.
     fs::write(&place.0, b"precious").unwrap();
     let error = try_start(&place, loopback(), 1, Steering::Hash).err().unwrap();
     assert!(matches!(cause(&error), HotRestartError::Path { .. }), "{error}");

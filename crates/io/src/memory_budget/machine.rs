@@ -69,7 +69,7 @@ mod tests {
         }
         assert_eq!(of_cgroup(&root, "8:cpu,memory:/c/d\n1:name=systemd:/\n0::/\n"), Some(2 << 20));
         assert_eq!(of_cgroup(&root, "8:memory:/c/d\n0::/a\n"), Some(1 << 20));
-        // In a container, the path is that of the host.
+        // In a container, the path in `/proc/self/cgroup` is the host's path.
         assert_eq!(of_cgroup(&root, "8:memory:/docker/1\n"), Some(9_223_372_036_854_771_712));
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(total("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));

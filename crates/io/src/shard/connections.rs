@@ -1,5 +1,5 @@
-//! A shard's connections with their applications and timers, and the queues of those that have work
-//! to do.
+//! A shard's connections with their applications and timers, and the queues of connections that
+//! have work to do.
 
 mod broken;
 mod half_open;
@@ -42,13 +42,14 @@ use pending_clients::PendingClients;
 use record::{ConnectionCounts, ConnectionRecord};
 use unknown::report_unknown;
 
-/// A deadline that stays in the past after it was served must not make the shard spin.
+/// Minimum delay of a deadline that is still in the past after it was served, so that the shard
+/// does not spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 
-/// Maximum number of queued replies outside of connections.
+/// Maximum number of queued replies that belong to no connection.
 const MAX_REPLIES: usize = 64;
 
-/// The consequence of a panic in a callback.
+/// Log message for a panic in a callback.
 pub(super) const REPLY: &str = "a callback of the application panicked";
 
 /// A connection's application, and its pending work in the shard.
@@ -58,32 +59,33 @@ struct ConnectionSlot {
     target: Arc<WakeTarget>,
     /// The peer's address, while the connection is in `attempts`.
     attempt: Option<SocketAddr>,
-    /// Whether it is queued in `dirty`.
+    /// Whether the connection is queued in `dirty`.
     is_dirty: bool,
-    /// Whether it is queued in `sending`; it has no timer until it has been polled for datagrams.
+    /// Whether the connection is queued in `sending`; it has no timer until it has been polled for
+    /// datagrams.
     is_sending: bool,
     /// Whether the application ran after the connection was closed.
     knows_of_close: bool,
     /// Whether a panic may have left its connection in an inconsistent state.
     is_broken: bool,
-    /// When deadlines were last served, and of which kind.
+    /// When a deadline was last served, and its kind.
     served: Option<(Timestamp, DeadlineKind)>,
-    /// When the application wants to run again.
+    /// The time at which the application wants to run again.
     deadline: Option<Timestamp>,
     /// Sockets opened for migrations that the connection uses.
     sockets: Vec<SocketIndex>,
     /// A requested migration that cannot begin yet.
     migration: Option<WaitingMigration>,
-    /// The balancer that its responses go to.
+    /// The balancer to which the connection's responses go.
     via: Option<Via>,
     record: ConnectionRecord,
-    /// Its account in the memory budget, if there is one.
+    /// The connection's account in the memory budget, if there is a budget.
     account: Option<Account>,
-    /// Present while something remains of the connection that must end before the program does.
+    /// Present while the connection has state that must end before the program exits.
     counted: Option<Counted>,
 }
 
-/// A reply outside of connections, and the balancer that it goes to.
+/// A reply that belongs to no connection, and the balancer that it goes to.
 pub(super) struct Reply {
     pub(super) transmit: Transmit,
     pub(super) contents: Vec<u8>,
@@ -93,13 +95,13 @@ pub(super) struct Reply {
 pub(super) struct Connections {
     pub(super) endpoint: Endpoint,
     acceptor: Option<Box<dyn Acceptor>>,
-    /// Indexed by [`ConnectionHandle::index`].
+    /// The connections' slots, indexed by [`ConnectionHandle::index`].
     slots: Vec<Option<ConnectionSlot>>,
     count: usize,
     generation: u64,
     deadlines: ShardDeadlines,
     attempts: Attempts,
-    /// Clients whose handshake has not begun.
+    /// Clients whose handshake has not begun yet.
     pending_clients: PendingClients,
     /// Connections whose applications must run.
     dirty: VecDeque<ConnectionHandle>,
@@ -109,14 +111,14 @@ pub(super) struct Connections {
     replacing: Option<usize>,
     is_shutting_down: bool,
     counts: ConnectionCounts,
-    /// Connections that are completely gone, until that is published.
+    /// Counts of connections that are completely gone, until this is published.
     departed: Vec<Counted>,
     /// Replies to datagrams that belong to no connection.
     replies: VecDeque<Reply>,
-    /// The pipe to the process that has replaced this one, which takes new clients.
+    /// The pipe to the process that has replaced this one and accepts new clients.
     successor: Option<Arc<Pipe>>,
     /// Whether only load balancers may send to this server: clients' datagrams have prefaces, and
-    /// those without come from a balancer itself.
+    /// datagrams without a preface come from a balancer itself.
     has_balancers: bool,
     /// The memory budget of connections.
     budget: Option<MemoryBudget>,
@@ -175,7 +177,7 @@ impl Connections {
         !self.dirty.is_empty()
     }
 
-    /// Returns the number of dirty connections.
+    /// Returns the number of dirty connections, that is, those whose applications must run.
     pub(super) fn dirty_len(&self) -> usize {
         self.dirty.len()
     }
@@ -189,7 +191,7 @@ impl Connections {
     }
 
     /// Leaves new and waiting clients to another process. Returns what happened to the datagrams of
-    /// the waiting ones.
+    /// the waiting clients.
     pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
         self.successor = Some(successor.clone());
         let datagrams = self.take_pending_clients().into_iter();
@@ -205,7 +207,7 @@ impl Connections {
         self.successor = None;
     }
 
-    /// Takes in one datagram, or passes it to the process that has replaced this one.
+    /// Processes one datagram, or passes it to the process that has replaced this one.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
@@ -230,8 +232,8 @@ impl Connections {
         let Meta { remote, local_ip, ecn, via } = *meta;
         let arrival = Arrival { remote, socket, local_ip, ecn };
         if is_long(datagram) && !self.endpoint.has_connection_for(remote, datagram) {
-            // A client's own ID may look like one of ours, and after a Retry it is one. This
-            // process would refuse it.
+            // A connection ID that the client has chosen may look like one of ours, and after a
+            // Retry it is one. This process would refuse the client.
             if let Some(successor) = &self.successor {
                 return successor.send(socket, meta, datagram).into();
             }
@@ -330,22 +332,22 @@ impl Connections {
         self.mark_dirty(handle);
     }
 
-    /// Records that the latest authentic datagram of a connection came from this balancer, or
-    /// directly: responses go there. Other datagrams do not prove where the client is or which
-    /// balancer it uses.
+    /// Records that the latest authenticated datagram of a connection came from this balancer, or
+    /// directly from the client: responses go there. Unauthenticated datagrams do not prove where
+    /// the client is or which balancer it uses.
     fn note_via(&mut self, handle: ConnectionHandle, via: Option<Via>) {
         if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
             slot.via = via;
         }
     }
 
-    /// Returns the balancer that the connection's responses go to.
+    /// Returns the balancer to which the connection's responses go.
     pub(super) fn via(&self, handle: ConnectionHandle) -> Option<Via> {
         self.slots.get(handle.index())?.as_ref()?.via
     }
 
-    /// Takes the replies to a datagram from this balancer, or to a direct one. Excess replies are
-    /// dropped, since none is required.
+    /// Queues the endpoint's replies to a datagram from this balancer, or to one that came
+    /// directly. Excess replies are dropped, since no reply is required.
     fn take_replies(&mut self, via: Option<Via>) {
         while let Some((transmit, contents)) = self.endpoint.next_reply() {
             if self.replies.len() < MAX_REPLIES {
@@ -354,12 +356,12 @@ impl Connections {
         }
     }
 
-    /// Returns the next packet to send outside of connections.
+    /// Returns the next packet to send that belongs to no connection.
     pub(super) fn next_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }
 
-    /// Marks a connection whose application was requested to run.
+    /// Marks a connection whose application was woken.
     pub(super) fn wake(&mut self, target: &WakeTarget) {
         let slot = self.slots.get(target.index).and_then(Option::as_ref);
         if let Some(slot) = slot.filter(|slot| slot.target.generation == target.generation) {
@@ -372,7 +374,7 @@ impl Connections {
         let _ = guarded("an acceptor panicked when it was dropped", || drop(acceptor));
     }
 
-    /// Closes all connections, and accepts and starts no new ones.
+    /// Closes all connections. No new connections are accepted or started.
     pub(super) fn shut_down(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
         self.is_shutting_down = true;
         self.stop_accepting();
@@ -380,7 +382,7 @@ impl Connections {
     }
 
     /// Handles an ICMP message that `destination` is unreachable. Only attempts to connect to it
-    /// are checked; returns how many.
+    /// are checked; returns their number.
     pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) -> usize {
         let mut looked_at = 0;
         while let Some(index) = self.attempts.take(destination) {
@@ -394,8 +396,8 @@ impl Connections {
         looked_at
     }
 
-    /// Handles a datagram of a connection. After the first authentic one, the connection is no
-    /// longer an attempt.
+    /// Handles a datagram that belongs to a connection. After the first authenticated datagram, the
+    /// connection is no longer an attempt.
     fn note_answer(&mut self, handle: ConnectionHandle) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let Some(remote) = slot.attempt else { return };
@@ -405,7 +407,7 @@ impl Connections {
         }
     }
 
-    /// Calls `act` for all connections, whose applications must run afterwards.
+    /// Calls `act` for all connections, and marks their applications to run.
     fn each(&mut self, now: Timestamp, mut act: impl FnMut(&mut Connection)) {
         for index in 0..self.slots.len() {
             let Some(handle) = self.slots[index].as_ref().map(|slot| slot.handle) else { continue };
@@ -423,8 +425,8 @@ impl Connections {
         }
     }
 
-    /// Fires timers that have expired at `now`, where everything that arrived by `received_until`
-    /// was received. Those that exceed the limit of this turn follow in the next.
+    /// Fires timers that have expired at `now`, given that everything that arrived by
+    /// `received_until` was received. Timers beyond this turn's limit fire in the next turn.
     pub(super) fn fire_timers(&mut self, now: Timestamp, received_until: Timestamp) {
         self.deadlines.begin_turn();
         while let Some((index, kind)) = self.deadlines.pop_due(now, received_until) {
@@ -458,7 +460,7 @@ impl Connections {
         let Some(connection) = self.endpoint.connection_mut(handle) else {
             return self.mark_sending(handle);
         };
-        // Requests after this point cause another call.
+        // Wake-ups after this point cause another call.
         slot.target.is_woken.swap(false, Ordering::SeqCst);
         if slot.target.is_condemned.load(Ordering::SeqCst) {
             memory::close(now, connection, self.budget.as_ref(), &slot.record.span);
@@ -474,9 +476,9 @@ impl Connections {
         self.mark_sending(handle);
     }
 
-    /// Requests another call of the application if its call, or sending, produced events that it
-    /// has not seen: nothing else might happen on the connection for a long time. An application
-    /// that does not take its events is not called for them again.
+    /// Requests another call of the application if its last call, or sending, produced events that
+    /// it has not seen: nothing else might happen on the connection for a long time. An application
+    /// that leaves events in the queue is not called again for them.
     fn note_events(&mut self, handle: ConnectionHandle) {
         let connection = self.endpoint.connection_mut(handle);
         if connection.is_some_and(Connection::has_unseen_events) {
@@ -497,7 +499,7 @@ impl Connections {
         self.sending.len()
     }
 
-    /// Queues a connection to be polled for datagrams, after the queued ones.
+    /// Queues a connection to be polled for datagrams, at the end of the queue.
     pub(super) fn mark_sending(&mut self, handle: ConnectionHandle) {
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
             && !std::mem::replace(&mut slot.is_sending, true)
@@ -507,8 +509,8 @@ impl Connections {
         }
     }
 
-    /// Handles a connection that has nothing more to send now: it waits for its deadline, or has
-    /// ended.
+    /// Handles a connection that has nothing more to send now: the connection waits for its
+    /// deadline, or has ended.
     pub(super) fn rest(&mut self, now: Timestamp, handle: ConnectionHandle, sockets: &mut Sockets) {
         if guarded(broken::CLOSED, || self.let_rest(now, handle, sockets)).is_err() {
             self.on_broken(now, handle);
@@ -552,7 +554,7 @@ impl Connections {
     }
 
     /// Handles a connection that has ended and sent its last datagrams. If the peer has never
-    /// answered, it may not exist, so the closing period is not awaited.
+    /// answered, it may not exist, so the shard does not wait for the closing period.
     fn forget_attempt(&mut self, handle: ConnectionHandle) {
         let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
@@ -569,7 +571,8 @@ impl Connections {
         }
     }
 
-    /// Ends a connection: notifies its application, and releases what only a live connection needs.
+    /// Ends a connection: notifies its application, and releases resources that only a live
+    /// connection needs.
     fn end(&mut self, handle: ConnectionHandle, connection: Connection) {
         self.close_account(handle.index());
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
@@ -582,8 +585,8 @@ impl Connections {
         }
         slot.deadline = None;
         let application = std::mem::replace(&mut slot.application, Guarded::gone());
-        // A part of them comes from the application's congestion controller, which is dropped with
-        // the connection.
+        // The connection contains the application's congestion controller, which is dropped with
+        // it.
         const WAS_GONE: &str = "code of the application panicked when its connection was gone";
         if let Ok(statistics) = guarded(WAS_GONE, || connection.statistics()) {
             let _ = application.closed(&statistics);

@@ -1,12 +1,13 @@
-//! Deadlines of the timers of a shard's connections.
+//! Timer deadlines of a shard's connections.
 
 use clearway_transport::Deadlines;
 use clearway_units::{Timers, Timestamp};
 
 use super::turn::RECEIVED_PER_TURN;
 
-/// Maximum number of connections with silent peers to serve between two receive phases. If the
-/// shard cannot receive all that arrives, it serves one of them per four datagrams received.
+/// Maximum number of timers for silent peers to serve between two receive phases. If datagrams
+/// arrive faster than the shard receives them, it serves one such timer per four datagrams
+/// received.
 const SILENCE_PER_TURN: usize = RECEIVED_PER_TURN / 4;
 
 /// Kind of a connection's timers.
@@ -27,7 +28,7 @@ pub(super) enum DeadlineKind {
 pub(super) struct ShardDeadlines {
     own: Timers,
     silence: Timers,
-    /// How many of `silence` may still be served in this turn.
+    /// Number of `silence` deadlines that may still be served in this turn.
     left: usize,
 }
 
@@ -52,8 +53,9 @@ impl ShardDeadlines {
         self.left = SILENCE_PER_TURN;
     }
 
-    /// Removes and returns a connection with timers that have expired at `now`, where everything
-    /// that arrived by `received_until` was received; `None` if no more are due in this turn.
+    /// Removes and returns a connection with timers that have expired at `now`, given that
+    /// everything that arrived by `received_until` was received; `None` if no more are due in this
+    /// turn.
     pub(super) fn pop_due(
         &mut self,
         now: Timestamp,

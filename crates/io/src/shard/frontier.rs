@@ -1,4 +1,4 @@
-//! The time up to which a shard has received everything that arrived.
+//! Tracking of the time up to which a shard has received everything that arrived.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use clearway_units::Timestamp;
 
 use super::turn::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
 
-/// Minimum that the kernel charges to a socket's buffer for a datagram, in bytes of memory.
+/// Minimum number of bytes that the kernel charges to a socket's buffer for a datagram.
 const LEAST_COUNTED: usize = 768;
 /// Maximum number of datagrams in a socket's buffer. Linux doubles the requested size.
 const BUFFERED: usize = 2 * SOCKET_BUFFER_SIZE / LEAST_COUNTED;
@@ -20,12 +20,13 @@ pub(super) struct Frontier {
     beside: Passing,
 }
 
-/// What a turn has received.
+/// Whether a turn has received everything, by kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReceivedAll {
-    /// Nothing was left in the sockets at which the shard listens and in those for migrations.
+    /// Set if nothing was left in the shard's primary listening sockets and in its sockets for
+    /// migrations.
     pub(super) own: bool,
-    /// Nothing was left in the secondary sockets (for long headers).
+    /// Set if nothing was left in the secondary sockets (for long headers).
     pub(super) beside: bool,
 }
 
@@ -39,7 +40,7 @@ impl Frontier {
         self.own.time.min(self.beside.time)
     }
 
-    /// Records a turn that received from `began` on.
+    /// Records a turn that began to receive at `began`.
     pub(super) fn on_received(&mut self, began: Timestamp, all: ReceivedAll) {
         self.own.on_received(began, all.own);
         self.beside.on_received(began, all.beside);
@@ -50,9 +51,10 @@ impl Frontier {
 #[derive(Debug)]
 struct Passing {
     time: Timestamp,
-    /// Number of turns that receive everything that was in a socket's buffer before them.
+    /// Number of turns that it takes to receive everything that was in a socket's buffer before
+    /// them.
     turns: usize,
-    /// Start times of the latest consecutive turns that have left something in the sockets.
+    /// Start times of the latest consecutive turns that left something in the sockets.
     behind: VecDeque<Timestamp>,
 }
 

@@ -15,19 +15,19 @@ use crate::balancers::Balancers;
 use crate::datagrams::Meta;
 use crate::statistics::ShardStatistics;
 
-/// The parts of a shard that take in datagrams.
+/// The parts of a shard that process received datagrams.
 pub(super) struct Intake<'a> {
     pub(super) clock: Clock,
     pub(super) connections: &'a mut Connections,
     pub(super) balancers: &'a mut Balancers,
     pub(super) statistics: &'a mut ShardStatistics,
-    /// The other shards of the port.
+    /// The other shards at the same port.
     pub(super) peer_shards: Option<&'a PeerShards>,
 }
 
 impl Intake<'_> {
-    /// Receives from the socket `index` until it is empty or the turn's limit is reached. If that
-    /// fails, returns the verdict on the error.
+    /// Receives from the socket `index` until it is empty or the turn's limit is reached. If
+    /// receiving fails, returns the verdict on the error.
     pub(super) fn receive(
         &mut self,
         index: SocketIndex,

@@ -1,9 +1,9 @@
-//! Sockets for long headers, next to those at which shards listen.
+//! Secondary listening sockets for long headers.
 //!
-//! Anyone can send clients' Initial packets, as many as the network carries. With a single socket,
-//! connections' packets would wait behind them, and be lost with them when the buffer is full. So
-//! the kernel puts long headers into a separate socket (RFC 8999 §5.1), from which a shard receives
-//! less per turn. Connections use short headers once the handshake is complete.
+//! Anyone can send Initial packets, as many as the network carries. With a single socket,
+//! connections' packets would wait behind them, and be dropped with them when the buffer is full.
+//! So the kernel delivers long headers to a separate socket (RFC 8999 §5.1), from which a shard
+//! receives less per turn. Connections use short headers once the handshake is complete.
 
 use std::io;
 
@@ -15,15 +15,15 @@ use crate::shard_ids::IdFormat;
 use crate::system::programs;
 use crate::system::steering::{AtAddress, Steering};
 
-/// Opens sockets for long headers for all shards of a port, where possible.
+/// Opens sockets for long headers for all shards at a port, where possible.
 pub(crate) fn open(shards: &mut [Sockets]) {
     if let Err(error) = add(shards) {
         tracing::debug!(%error, "long headers have no separate sockets");
     }
 }
 
-/// Makes the kernel select among the sockets of all shards of a port, with `best` as the best
-/// method to try. `None` if there is only one shard.
+/// Makes the kernel select among the sockets of all shards at a port, with `best` as the best
+/// method to try. Returns the method used, or `None` if there is only one shard.
 pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Option<Steering> {
     if shards.len() > 1 {
         return Some(programs::steer(&by_address(shards), format, best));
@@ -42,7 +42,7 @@ pub(crate) fn divide(shards: &[Sockets]) {
 /// Opens a socket for long headers next to each of the sockets of all shards.
 ///
 /// # Errors
-/// Errors of the operating system. In that case, none are opened.
+/// Errors of the operating system. After an error, no such socket is open.
 fn add(shards: &mut [Sockets]) -> io::Result<()> {
     let Some(first) = shards.first() else { return Ok(()) };
     first.listening().try_for_each(|(_, socket)| socket.allow_shared_address())?;

@@ -1,15 +1,15 @@
-//! The same shard of the other process, while one process replaces another.
+//! The connection to the same shard of the other process during a hot restart.
 
 use std::sync::Arc;
 
 use crate::system::restart::{Conversation, Pipe, Piped};
 
-/// The same shard of the previous or next process.
+/// Handle to the same shard in the previous or next process.
 pub(super) struct OtherProcess {
     pipe: Arc<Pipe>,
     may_have_more: bool,
     /// Kept until this shard ends, so that the next process knows that this one still exists;
-    /// `None` if it is the previous process.
+    /// `None` if the other process is the previous one.
     lasting: Option<Arc<Conversation>>,
 }
 
@@ -36,7 +36,7 @@ impl OtherProcess {
         received
     }
 
-    /// Returns whether [`receive`](Self::receive) may find something.
+    /// Returns whether [`receive`](Self::receive) may return a datagram.
     pub(super) fn may_have_more(&self) -> bool {
         self.may_have_more
     }
@@ -46,7 +46,7 @@ impl OtherProcess {
         self.may_have_more = true;
     }
 
-    /// Returns whether this is the next process.
+    /// Returns whether the other process is the next one.
     pub(super) fn is_successor(&self) -> bool {
         self.lasting.is_some()
     }

@@ -1,10 +1,10 @@
-//! The other shards of a group, and the datagrams handed over between them.
+//! The other shards of a group, and the exchange of datagrams between them.
 //!
-//! The kernel selects the socket of a datagram. It may be the wrong one: if it goes by the 4-tuple
-//! and a client's address changed, or if it coalesced datagrams, of which it only looks at the
-//! first. So this module checks the connection ID of every datagram, and hands over those with an
-//! ID of another shard. Shards share nothing except these queues. During a hot restart, datagrams
-//! with an ID of the previous process are forwarded to it.
+//! The kernel selects the socket that receives a datagram. This socket may be the wrong one: if the
+//! kernel goes by the 4-tuple and a client's address changed, or if it coalesced datagrams, of
+//! which it reads only the first. So this module checks the connection ID of every datagram, and
+//! hands over those with an ID of another shard. Shards share nothing except these queues. During a
+//! hot restart, datagrams with an ID of the previous process are forwarded to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,21 +19,21 @@ use crate::mailbox::{Command, Mailbox};
 use crate::shard_ids::{Generation, IdFormat, Issuer};
 use crate::system::restart::{Pipe, Sent};
 
-/// Maximum number of datagrams queued for a shard; further ones are dropped, as with a full socket
-/// buffer.
+/// Maximum number of datagrams queued for a shard; additional datagrams are dropped, as with a full
+/// socket buffer.
 pub(crate) const MAX_WAITING: usize = 1024;
-/// Maximum size of the queued datagrams in bytes: anyone can send datagrams of 64 KiB.
+/// Maximum total size of the queued datagrams in bytes: anyone can send datagrams of 64 KiB.
 const MAX_WAITING_BYTES: usize = 4 << 20;
 
 /// A datagram that arrived at the socket of another shard.
 pub(crate) struct HandedOver {
     pub(super) meta: Meta,
-    /// The listening socket from which the shard would have received it.
+    /// The index of the listening socket at which the datagram should have arrived.
     pub(super) socket: SocketIndex,
     pub(super) datagram: Box<[u8]>,
 }
 
-/// All shards of one port.
+/// All shards at one port.
 pub(crate) struct Group {
     format: IdFormat,
     /// The generation of this process.
@@ -41,32 +41,32 @@ pub(crate) struct Group {
     members: Box<[Member]>,
 }
 
-/// The interface through which the others reach a shard.
+/// The interface through which other shards pass datagrams to a shard.
 struct Member {
     /// A lock-free queue: std's bounded channel is lock-free while its receiver does not block,
-    /// which no shard does. It ends with the shard.
+    /// which no shard does. The queue ends with the shard.
     queue: SyncSender<HandedOver>,
-    /// The bytes queued in it.
+    /// Number of bytes in the queue.
     bytes: AtomicUsize,
-    /// Whether the shard has ended and takes nothing more.
+    /// Whether the shard has ended and accepts no more datagrams.
     has_ended: AtomicBool,
     mailbox: Arc<Mailbox>,
     /// The pipe to the shard with the same number in the process that this one has replaced.
     predecessor: Option<Arc<Pipe>>,
 }
 
-/// What happened to a datagram.
+/// The outcome of passing on a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Passed {
-    /// It stays here: it belongs to this shard, or to none that runs.
+    /// The datagram stays here: it belongs to this shard, or to no running shard.
     No,
-    /// The shard that issued its connection ID has it.
+    /// The datagram was passed to the shard that issued its connection ID.
     On,
-    /// The queue of that shard is full: the datagram is lost.
+    /// The queue of that shard is full: the datagram is dropped.
     Dropped,
-    /// The other process of a hot restart has it.
+    /// The datagram was passed to the other process of a hot restart.
     Forwarded,
-    /// The queue of the other process is full: the datagram is lost.
+    /// The queue of the other process is full: the datagram is dropped.
     ForwardDropped,
 }
 
@@ -75,7 +75,7 @@ impl From<Sent> for Passed {
         match sent {
             Sent::Done => Self::Forwarded,
             Sent::Full => Self::ForwardDropped,
-            // As with a shard that has ended.
+            // Treated like a shard that has ended.
             Sent::Ended => Self::No,
         }
     }
@@ -90,17 +90,17 @@ pub(crate) struct GroupStart<'a> {
     pub(crate) predecessors: &'a [Arc<Pipe>],
 }
 
-/// A shard's place in its group.
+/// A shard's view of its group.
 pub(crate) struct PeerShards {
     group: Arc<Group>,
     own: usize,
     queue: Receiver<HandedOver>,
-    /// A datagram already taken from the queue.
+    /// A datagram that was already taken from the queue.
     next: Option<HandedOver>,
 }
 
 impl PeerShards {
-    /// Returns the places of all shards, one per mailbox.
+    /// Returns the views of all shards, one per mailbox.
     pub(crate) fn all(start: GroupStart<'_>) -> Vec<Self> {
         let GroupStart { format, generation, mailboxes, predecessors } = start;
         let (members, queues): (Vec<_>, Vec<_>) = mailboxes
@@ -119,8 +119,8 @@ impl PeerShards {
         queues.into_iter().enumerate().map(place).collect()
     }
 
-    /// Passes a datagram to the shard that issued its connection ID, if that is another one or one
-    /// of the previous process. `socket` is the listening socket at which it arrived.
+    /// Passes a datagram to the shard that issued its connection ID, if that is another shard or a
+    /// shard of the previous process. `socket` is the listening socket at which it arrived.
     pub(super) fn pass_on(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Passed {
         let id_len = self.group.format.layout().id_len();
         let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Passed::No };
@@ -158,7 +158,7 @@ impl PeerShards {
         }
     }
 
-    /// Takes the next datagram that another shard has handed over.
+    /// Removes and returns the next datagram that another shard has handed over.
     pub(super) fn take(&mut self) -> Option<HandedOver> {
         let taken = self.next.take().or_else(|| self.queue.try_recv().ok())?;
         if let Some(member) = self.group.members.get(self.own) {
@@ -167,7 +167,7 @@ impl PeerShards {
         Some(taken)
     }
 
-    /// Returns whether there is such a datagram.
+    /// Returns whether there is a datagram that another shard has handed over.
     pub(super) fn has_waiting(&mut self) -> bool {
         if self.next.is_none() {
             self.next = self.queue.try_recv().ok();
@@ -175,9 +175,9 @@ impl PeerShards {
         self.next.is_some()
     }
 
-    /// Gives the listening sockets of this shard, which ends, to another one that runs. So the
-    /// kernel, which numbers the sockets of a port, renumbers none of them, and datagrams to these
-    /// sockets are answered.
+    /// Gives the listening sockets of this shard, which is ending, to another running shard. So the
+    /// kernel, which numbers the sockets of a port, does not renumber any, and datagrams to these
+    /// sockets get a response.
     pub(super) fn give_away_sockets(&self, sockets: Vec<(SocketIndex, Socket)>) {
         let count = self.group.members.len();
         let mut command = Command::Adopt(sockets);
@@ -192,7 +192,7 @@ impl PeerShards {
 
 impl Drop for PeerShards {
     fn drop(&mut self) {
-        // The queued datagrams are lost, and stay counted.
+        // The queued datagrams are dropped, and their bytes remain counted.
         if let Some(member) = self.group.members.get(self.own) {
             member.has_ended.store(true, Ordering::Relaxed);
         }

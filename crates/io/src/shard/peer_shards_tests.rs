@@ -26,7 +26,7 @@ fn meta() -> Meta {
     }
 }
 
-/// Returns a packet for a connection of shard `shard` of three.
+/// Returns a packet for a connection of shard number `shard` in a group of three.
 fn packet(shard: usize, size: usize) -> Vec<u8> {
     let id = ShardIds::new(IdFormat::new(Layout::OWN, 3), shard, Generation::Even);
     let id = id.generate(&mut Random::from_number(1));
@@ -96,7 +96,8 @@ fn what_belongs_to_a_shard_that_ended_stays() {
     assert_eq!(pass(&all[1], &packet(1, 65_000)), Passed::No);
 }
 
-/// Returns a group of three that has replaced another one, and the other one's pipe ends.
+/// Returns a group of three shards that has replaced another group, and the other group's pipe
+/// ends.
 fn replacing(generation: Generation) -> (Vec<PeerShards>, Vec<Pipe>) {
     let format = IdFormat::with_generations(Layout::OWN, 3);
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();
@@ -151,7 +152,7 @@ fn a_full_pipe_is_counted_and_a_closed_one_is_none() {
     assert_eq!(pass(&all[0], &old), Passed::No, "a stateless reset is the answer");
 }
 
-/// The shard octet is the last of the ID, and the first octet may be any.
+/// The shard octet is the last octet of the ID, and the first octet can have any value.
 #[test]
 fn a_datagram_with_an_id_of_quic_lb_gets_to_its_shard() {
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();

@@ -1,17 +1,18 @@
-//! The phase between receiving and sending: applications, and the tasks of the shard's thread.
+//! The phase of a turn between receiving and sending, which runs applications and the tasks on the
+//! shard's thread.
 
 use clearway_units::Timestamp;
 
 use super::Shard;
 
-/// Maximum number of rounds in which tasks and applications respond to each other, at the end of a
-/// turn and after each connection: enough for a task to respond and to end.
+/// Maximum number of rounds in which tasks and applications respond to each other, both at the end
+/// of a turn and after each connection: enough for a task to respond and to end.
 const MAX_TASK_ROUNDS: usize = 8;
 const MAX_TASK_ROUNDS_BEFORE: usize = 2;
 
 impl Shard {
-    /// Runs the application of every dirty connection, and after each one the tasks that this
-    /// unblocks: their shared data is still in the processor's cache then.
+    /// Runs the application of every dirty connection, and after each one the tasks that it
+    /// unblocks: their shared data is then still in the CPU cache.
     pub(super) fn process(&mut self, now: Timestamp) {
         for _ in 0..self.connections.dirty_len() {
             self.connections.process_next(now);
@@ -21,9 +22,9 @@ impl Shard {
     }
 
     /// Runs the tasks of this thread, including those that applications have just started, then the
-    /// applications of the connections that the tasks have used, then the tasks that this unblocks.
-    /// The resulting data is sent in this turn: the first flight of a task that connects and makes
-    /// requests contains them.
+    /// applications of the connections that the tasks have used, and then the tasks that these
+    /// unblock. The resulting data is sent in this turn: if a task connects and makes requests, the
+    /// first flight contains the requests.
     fn run_tasks(&mut self, now: Timestamp, max_rounds: usize) {
         let others = self.connections.dirty_len();
         for _ in 0..max_rounds {

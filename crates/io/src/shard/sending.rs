@@ -14,28 +14,28 @@ use super::warnings::Warnings;
 use crate::datagrams::{batch, send_failure};
 use crate::statistics::ShardStatistics;
 
-/// Maximum number of datagrams per batch: kernels take no more in one call.
+/// Maximum number of datagrams per batch: kernels accept no more in one call.
 const MAX_SEGMENTS: usize = 64;
 /// Maximum number of consecutive batches of one connection.
 const BATCHES_PER_TURN: usize = 4;
 
-/// Batches are collected for one call until they have this many bytes; larger ones would gain
+/// Size in bytes up to which batches are collected for one call; combining larger ones would gain
 /// little.
 const MAX_BYTES_TOGETHER: usize = 16 << 10;
 
 /// The buffer in which batches are built, and the batches that the kernel has not taken yet.
 pub(super) struct Sender {
     buffer: Box<[u8]>,
-    /// How many of its bytes are in use.
+    /// Number of bytes of the buffer that are in use.
     filled: usize,
-    /// Its batches, in sending order.
+    /// The batches in the buffer, in sending order.
     built: Vec<Built>,
-    /// Connections whose batches the kernel has taken, and which may have more.
+    /// Connections whose batches the kernel has accepted, and which may have more to send.
     unfinished: VecDeque<SendTurn>,
     /// Whether the socket had no room for the first batch.
     is_blocked: bool,
     warnings: Warnings,
-    /// Whether segmentation was available for the last batch.
+    /// Whether segmentation offload (GSO) was available for the last batch.
     can_segment: bool,
 }
 
@@ -45,14 +45,14 @@ struct Built {
     transmit: Transmit,
     /// The batch's offset in the buffer.
     start: usize,
-    /// How many of its bytes the kernel has taken.
+    /// Number of bytes of the batch that the kernel has accepted.
     progress: usize,
 }
 
-/// A connection's turn to send.
+/// A connection's turn to send batches.
 struct SendTurn {
     handle: ConnectionHandle,
-    /// Remaining number of batches.
+    /// Number of batches that the connection may still send in this turn.
     batches: usize,
 }
 
@@ -69,13 +69,13 @@ impl Sender {
         }
     }
 
-    /// Returns the socket for which a batch waits until there is room.
+    /// Returns the socket whose full buffer blocks a batch.
     pub(super) fn blocked_socket(&self) -> Option<SocketIndex> {
         let first = self.built.first().filter(|_| self.is_blocked);
         first.map(|built| built.transmit.socket)
     }
 
-    /// Sends what the ready connections can send now, each in its turn.
+    /// Sends everything that the ready connections can send now; connections take turns.
     pub(super) fn send(
         &mut self,
         clock: &Clock,
@@ -96,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// Returns the next turn. Turns that have begun continue before others of the `waiting` ones
+    /// Returns the next turn. Turns that have begun continue before those of `waiting` connections
     /// begin.
     fn next_turn(&mut self, context: &mut Context<'_>, waiting: &mut usize) -> Option<SendTurn> {
         if let Some(turn) = self.unfinished.pop_front() {
@@ -107,7 +107,7 @@ impl Sender {
         Some(SendTurn { handle, batches: BATCHES_PER_TURN })
     }
 
-    /// Builds the next batch of a connection, and hands over what is built unless more can be
+    /// Builds the next batch of a connection, and hands over the built batches unless more can be
     /// collected.
     fn take(&mut self, context: &mut Context<'_>, turn: SendTurn) {
         let SendTurn { handle, batches } = turn;
@@ -137,7 +137,7 @@ impl Sender {
         }
     }
 
-    /// Logs and counts that the kernel has begun to refuse segmentation.
+    /// Logs, and counts, that the kernel has started to reject segmentation offload (GSO).
     fn note_segmentation(&mut self, can_segment: bool, statistics: &mut ShardStatistics) {
         if self.can_segment && !can_segment {
             statistics.segmentation_refused += 1;
@@ -150,9 +150,9 @@ impl Sender {
         self.can_segment = can_segment;
     }
 
-    /// Passes the built batches to the kernel until it has no more room, and reports the time of
-    /// sending to the connections (law 2). The clock is read first: a delay in between then cannot
-    /// make a measured round trip too short.
+    /// Passes the built batches to the kernel until it has no more room, and reports the send time
+    /// to the connections (law 2). The clock is read before the call, so that a delay in between
+    /// cannot make a measured round trip too short.
     fn hand_over(&mut self, context: &mut Context<'_>) {
         while !self.built.is_empty() && !self.is_blocked {
             let now = context.clock.now();
@@ -166,7 +166,7 @@ impl Sender {
     }
 
     /// Passes the first batches to the kernel in one call, if there are several. Returns how many
-    /// it has taken.
+    /// the kernel has accepted.
     fn hand_over_several(&mut self, context: &mut Context<'_>, now: Timestamp) -> usize {
         let [Built { transmit: Transmit { socket: index, .. }, progress: 0, .. }, _, ..] =
             self.built[..]
@@ -188,11 +188,11 @@ impl Sender {
         taken
     }
 
-    /// Passes the first batch to the kernel, or finds out why it does not take it.
+    /// Passes the first batch to the kernel, or determines why the kernel does not accept it.
     fn hand_over_first(&mut self, context: &mut Context<'_>, now: Timestamp) {
         let Some(built) = self.built.first_mut() else { return };
         let (handle, transmit) = (built.turn.handle, built.transmit);
-        // A batch for a closed socket is lost, like datagrams lost in the network.
+        // A batch for a closed socket is dropped, like datagrams that are lost in the network.
         let batch = batch(&transmit, &self.buffer[built.start..]);
         let outcome = match context.sockets.get_mut(transmit.socket) {
             Some(socket) => socket.send(&batch, &mut built.progress),
@@ -251,21 +251,21 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Counts a batch that the kernel has taken.
+    /// Counts a batch that the kernel has accepted.
     fn sent(&mut self, transmit: &Transmit) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let datagrams = transmit.size.div_ceil(segment) as u64;
         self.statistics.on_batch_sent(datagrams, transmit.size);
     }
 
-    /// Records that the last batch of a connection was passed to the kernel, or is lost.
+    /// Records that the last batch of a connection was passed to the kernel, or dropped.
     fn transmitted(&mut self, handle: ConnectionHandle, now: Timestamp) {
         let transmitted = |endpoint: &mut Endpoint| endpoint.transmitted(handle, now);
         self.connections.guard_endpoint(now, handle, transmitted);
     }
 
-    /// Sends the replies outside of connections. They are optional: those that cannot be sent
-    /// immediately are dropped.
+    /// Sends the replies that belong to no connection. They are optional: replies that cannot be
+    /// sent immediately are dropped.
     fn reply(&mut self) {
         while let Some(Reply { mut transmit, mut contents, via }) = self.connections.next_reply() {
             if let Some(via) = via {

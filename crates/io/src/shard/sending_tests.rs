@@ -48,7 +48,7 @@ impl Application for Uploading {
     }
 }
 
-/// Accepts every client, and reports how much each has sent.
+/// Accepts every client, and reports how many bytes each client has sent.
 struct Receiving(Sender<usize>);
 
 impl Acceptor for Receiving {
@@ -87,8 +87,8 @@ impl Application for Counting {
 }
 
 /// Starts a shard at a loopback address that no other test uses, since datagrams to reused ports
-/// would be counted. Its socket has no room for every `every`-th batch; `first` are its first
-/// commands.
+/// would be counted. The shard's socket has no room for every `every`-th batch; `first` contains
+/// the shard's first commands.
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
     socket.inject(Faults::shortage(every));
@@ -136,8 +136,9 @@ fn datagrams_of_several_connections_go_in_one_call() {
     let client = shard(None, None, (0..CLIENTS).map(|_| connect(remote)).collect());
     wait_until(&client, |client| client.batches_sent >= CLIENTS as u64);
     let sent = client.statistics();
-    // Each sends 2,400 bytes, and batches are sent once 16,384 bytes are collected: three calls for
-    // twenty. A late reader also sees probes.
+    // Each connection sends 2,400 bytes, and batches are sent once 16,384 bytes are collected, so
+    // twenty connections take three calls. If the statistics are read late, they also include
+    // probes.
     assert!(sent.send_calls * 4 <= sent.batches_sent, "{sent:?}");
     receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut ids: Vec<_> = (0..sent.datagrams_sent)
@@ -152,7 +153,7 @@ fn datagrams_of_several_connections_go_in_one_call() {
     assert_eq!(ids.len(), CLIENTS);
 }
 
-/// Batches without room are sent once there is room, exactly once and in order.
+/// Batches that find no room in the socket are sent once there is room, exactly once and in order.
 #[test]
 fn sockets_without_room_lose_nothing() {
     for every in 2..=9 {

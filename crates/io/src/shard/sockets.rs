@@ -22,12 +22,13 @@ pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;
 pub(super) struct Open {
     pub(super) socket: Socket,
     pub(super) failures: ReceiveFailures,
-    /// Whether it may have something to receive.
+    /// Whether the socket may have something to receive.
     pub(super) is_readable: bool,
-    /// The number of connections that use it; `None` if it stays open as long as the shard runs.
+    /// The number of connections that use the socket; `None` if it stays open as long as the shard
+    /// runs.
     pub(super) users: Option<usize>,
-    /// The index that connections use for it: its own, or that of the primary socket at the same
-    /// address.
+    /// The index that connections use for the socket: its own index, or that of the primary socket
+    /// at the same address.
     pub(super) known_as: SocketIndex,
 }
 
@@ -36,14 +37,14 @@ pub(crate) struct Sockets {
     open: BTreeMap<SocketIndex, Open>,
     next: u32,
     /// Whether this process receives from the listening sockets; during a hot restart, another
-    /// process may.
+    /// process may receive from them.
     is_listening: bool,
-    /// The buffer for everything that is received.
+    /// The buffer for received datagrams.
     pub(super) buffer: ReceiveBuffer,
 }
 
 impl Sockets {
-    /// Creates the set with `main`, the socket that connections begin with, as number 0.
+    /// Creates the set with `main`, the socket on which connections begin, as number 0.
     pub(crate) fn new(main: Socket) -> Self {
         let (open, buffer) = (BTreeMap::new(), ReceiveBuffer::new());
         let mut sockets = Self { open, next: 0, is_listening: true, buffer };
@@ -73,8 +74,8 @@ impl Sockets {
         self.insert(socket, None);
     }
 
-    /// Adds a secondary socket that listens at the same address as this shard's own `known_as`: for
-    /// long headers, or from a shard that has ended.
+    /// Adds a secondary socket that listens at the same address as this shard's socket `known_as`:
+    /// a socket for long headers, or one from a shard that has ended.
     pub(crate) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
         let index = self.insert(socket, None);
         if let Some(open) = self.open.get_mut(&index) {
@@ -88,21 +89,21 @@ impl Sockets {
         open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
     }
 
-    /// Returns whether `index` is that of a listening socket.
+    /// Returns whether `index` is the index of a listening socket.
     pub(super) fn is_listening(&self, index: SocketIndex) -> bool {
         self.open.get(&index).is_some_and(|open| open.users.is_none())
     }
 
-    /// Returns the primary listening sockets, one per address: the one with which connections
-    /// begin, and those at the preferred addresses.
+    /// Returns the primary listening sockets, one per address: the socket on which connections
+    /// begin, and the sockets at the preferred addresses.
     pub(crate) fn listening(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let own = all.filter(|(index, open)| open.known_as == **index);
         own.map(|(index, open)| (*index, &open.socket))
     }
 
-    /// Returns the secondary listening sockets, each with the index of the primary one at the same
-    /// address.
+    /// Returns the secondary listening sockets, each with the index of the primary socket at the
+    /// same address.
     pub(crate) fn beside(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let beside = all.filter(|(index, open)| open.known_as != **index);
@@ -128,8 +129,8 @@ impl Sockets {
     }
 
     /// Returns all sockets that this process receives from, and the receive buffer. Sockets for
-    /// long headers come before the primary ones: packets that complete a handshake are received
-    /// before what a client sends next.
+    /// long headers come before the primary ones, so that packets that complete a handshake are
+    /// received before the packets that follow them.
     pub(super) fn receiving(
         &mut self,
     ) -> (impl Iterator<Item = (SocketIndex, &mut Open)>, &mut ReceiveBuffer) {
@@ -139,13 +140,14 @@ impl Sockets {
         (active.map(|(index, open)| (*index, open)), buffer)
     }
 
-    /// Returns how many datagrams of one size the kernel takes in one call.
+    /// Returns how many datagrams of one size the kernel accepts in one call (GSO).
     pub(super) fn max_gso_segments(&self) -> usize {
         self.get(SocketIndex::default()).map_or(1, Socket::max_gso_segments)
     }
 
-    /// Returns the socket at `local` for a connection to `remote`, and counts one more user: an
-    /// open one at exactly this address, or a new one. Also returns its local IP address, if known.
+    /// Returns the socket at `local` for a connection to `remote`: an open socket at exactly this
+    /// address, or a new one. Counts an additional user of the socket. Also returns its local IP
+    /// address, if known.
     pub(super) fn acquire(
         &mut self,
         local: SocketAddr,
@@ -211,13 +213,13 @@ impl Sockets {
         self.open.values_mut().for_each(|open| open.is_readable = true);
     }
 
-    /// Returns until when a socket is paused because it could not receive.
+    /// Returns the time until which a socket is paused because it could not receive.
     pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.active().filter_map(|open| open.failures.paused_until(now)).min()
     }
 
-    /// Returns what to wait for: receiving from any socket, and sending through `blocked`. A socket
-    /// that failed to receive may be ready all the time, so it is left out.
+    /// Returns the events to wait for: any socket can receive, and `blocked` can send. A socket
+    /// that failed to receive may be ready all the time, so it is excluded.
     pub(super) fn interest(
         &self,
         now: Timestamp,

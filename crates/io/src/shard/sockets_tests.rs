@@ -29,8 +29,8 @@ fn a_socket_is_named_like_the_server_that_it_sends_to() {
     }
 }
 
-/// Connections at the same address and port share a socket, which is closed with the last of them.
-/// Its index is not reused.
+/// Connections at the same local address and port share a socket, which is closed with the last of
+/// these connections. Its index is not reused.
 #[test]
 fn a_socket_is_closed_when_nobody_uses_it() {
     let mut sockets = sockets();
@@ -80,7 +80,7 @@ fn a_socket_that_cannot_be_opened_or_used_is_not_kept() {
     assert_eq!(sockets.open.len(), 1);
 }
 
-/// Packets that complete a handshake are received before what the client sends next.
+/// Packets that complete a handshake are received before the packets that the client sends next.
 #[test]
 fn sockets_for_long_headers_come_first() {
     let mut shards = [sockets()];

@@ -1,4 +1,4 @@
-//! Times in which a shard did not run although it had work to do.
+//! Detection of periods in which a shard did not run although it had work to do.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::statistics::ShardStatistics;
 /// less.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Counts and logs that the shard was `late`, if the delay was long.
+/// Counts and logs that the shard ran late, if the delay `late` was long.
 pub(super) fn note(late: Duration, statistics: &mut ShardStatistics) {
     if late < SHORTEST {
         return;

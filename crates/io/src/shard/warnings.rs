@@ -1,4 +1,4 @@
-//! Rate limiting of warnings about batches that the kernel does not take.
+//! Rate limiting of warnings about batches that the kernel does not accept.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use clearway_units::Timestamp;
 /// Minimum interval between two warnings of a shard.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Rate limit of warnings about batches that the kernel does not take: a peer can choose a
-/// destination without a route, and a firewall rule can affect all of them.
+/// Rate limit on warnings about batches that the kernel does not accept: a peer can choose a
+/// destination without a route, and a firewall rule can affect all batches.
 #[derive(Default)]
 pub(super) struct Warnings {
     not_before: Option<Timestamp>,

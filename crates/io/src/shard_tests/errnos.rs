@@ -1,8 +1,8 @@
-//! Kernel errors at every call of transfers in turn, at either endpoint: the transfers complete
-//! soon after the errors end, and what counts as sent was sent. If the errors persist, the
-//! connections end, and report why.
+//! Tests with injected kernel errors, at each system call of a transfer in turn, on either
+//! endpoint. Transfers complete soon after the errors end, and datagrams that are counted as sent
+//! were sent. If the errors persist, the connections end and report the reason.
 //!
-//! All errors at all calls take minutes:
+//! Testing all errors at all calls takes minutes:
 //! `cargo test --release -p clearway-io every_error_at_every_call -- --ignored`.
 
 use std::net::SocketAddr;
@@ -35,20 +35,20 @@ use crate::{
 /// Number of connections that the client opens at once: batches of several go to the kernel in one
 /// call.
 const CONNECTIONS: usize = 3;
-/// Number of bytes that the client sends on each of them, and gets back.
+/// Number of bytes that the client sends on each connection, and gets back.
 const LENGTH: usize = 20_000;
-/// A temporary fault.
+/// Duration of a temporary fault.
 const LASTING: Duration = Duration::from_millis(300);
-/// A fault that outlasts the longest pause between two attempts.
+/// Duration of a fault that outlasts the longest pause between two attempts.
 const LONG: Duration = Duration::from_secs(2);
-/// A transfer completes within this time after the end of the fault. The longest pause between two
-/// attempts is half a second; the rest is for busy machines.
+/// Time within which a transfer must complete after the end of the fault. The longest pause between
+/// two attempts is half a second; the rest is for busy machines.
 const BOUND: Duration = Duration::from_secs(3);
-/// Number of concurrent transfers: they mostly wait.
+/// Number of concurrent transfers, which mostly wait.
 const TOGETHER: usize = 16;
 
-/// The errors that Linux documents for sending a datagram: sendmsg(2), sendmmsg(2), udp(7), ip(7),
-/// and those that firewalls and drivers add.
+/// The errors that Linux documents for sending a datagram (sendmsg(2), sendmmsg(2), udp(7), ip(7)),
+/// and errors that firewalls and drivers add.
 const SEND_FAULTS: [Fault; 19] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::NOBUFS),
@@ -72,7 +72,7 @@ const SEND_FAULTS: [Fault; 19] = [
 ];
 
 /// The errors that Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Errors after
-/// which a descriptor is not tried again are in [`a_socket_that_cannot_receive_ends_its_shard`].
+/// which a descriptor is not retried are in [`a_socket_that_cannot_receive_ends_its_shard`].
 const RECEIVE_FAULTS: [Fault; 12] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::CONNREFUSED),
@@ -94,7 +94,7 @@ enum End {
     Server,
 }
 
-/// A fault of one endpoint's socket.
+/// A fault to inject into one endpoint's socket.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     end: End,
@@ -109,7 +109,7 @@ struct Client {
     stream: Option<StreamId>,
     written: usize,
     received: Vec<u8>,
-    /// `None` once it has reported.
+    /// The channel for the report; `None` once the client has reported.
     report: Option<Sender<Report>>,
 }
 
@@ -210,10 +210,10 @@ impl Application for Echoing {
     }
 }
 
-/// Two shards.
+/// The two shards of a test.
 struct Place {
     idle_timeout: Duration,
-    /// The handshake timeout of the endpoint with the fault.
+    /// The handshake timeout for the endpoint with the fault.
     handshake_timeout: Duration,
     case: Option<Case>,
 }
@@ -221,7 +221,7 @@ struct Place {
 impl Place {
     fn transport(&self, end: End) -> Arc<TransportConfig> {
         let has_fault = self.case.is_none_or(|case| case.end == end);
-        // The other endpoint must not give up first.
+        // The other endpoint must not time out first.
         let timeout = self.handshake_timeout * if has_fault { 1 } else { 10 };
         let builder = TransportConfig::builder()
             .max_idle_timeout(Some(self.idle_timeout))
@@ -301,8 +301,8 @@ impl Outcome {
     }
 }
 
-/// Waits until either shard has received everything that the other counts as sent: loopback loses
-/// nothing. Returns their last statistics.
+/// Waits until each shard has received everything that the other counts as sent: loopback does not
+/// lose datagrams. Returns their last statistics.
 fn settle(client: &ShardHandle, server: &ShardHandle) -> [ShardStatistics; 2] {
     let began = Instant::now();
     loop {
@@ -355,8 +355,8 @@ fn run(case: Option<Case>, timeout: Duration, patience: Duration, asks_server: b
     }
 }
 
-/// Calls `check` for every case, several at a time. It returns whether the fault has begun, which
-/// must hold for most cases: the calls differ a little between transfers.
+/// Calls `check` for every case, several at a time. `check` returns whether the fault occurred,
+/// which must be true for most cases: the calls differ slightly between transfers.
 fn for_each(cases: Vec<Case>, check: impl Fn(Case) -> bool + Sync) {
     let (count, begun) = (cases.len(), AtomicUsize::new(0));
     let cases = Mutex::new(cases.into_iter());
@@ -412,11 +412,11 @@ fn faults(call: Call) -> &'static [Fault] {
     }
 }
 
-/// Combines every call that most undisturbed transfers have with the faults that `choose` returns.
+/// Combines every call that most undisturbed transfers make with the faults that `choose` returns.
 fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
     let patience = Duration::from_secs(10);
-    // The same concurrency as later with faults, since it affects which batches go together in one
-    // call.
+    // This uses the same concurrency as the runs with faults, since it affects which batches are
+    // sent in one call.
     let undisturbed: Vec<_> = thread::scope(|scope| {
         let begun = [(); TOGETHER].map(|()| scope.spawn(|| run(None, patience, patience, false)));
         begun.into_iter().map(|transfer| transfer.join().unwrap()).collect()
@@ -440,7 +440,7 @@ fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
     cases
 }
 
-/// Each call has some of the errors, and each error occurs at several calls.
+/// Each call fails with some of the errors, and each error occurs at several calls.
 #[test]
 fn an_error_at_each_call_in_turn_only_delays_a_transfer() {
     let cases = cases(|call, number| {
@@ -465,8 +465,7 @@ fn every_error_at_every_call() {
     for_each(cases, completes);
 }
 
-/// A persistent error is the reason that the connection ends with, at the endpoint that has the
-/// error.
+/// On the endpoint with a persistent error, the connection's end names that error as the reason.
 #[test]
 fn an_error_that_stays_is_named() {
     use SendFailure::{Forbidden, MtuTooSmall, NoRoute, Other};
@@ -506,13 +505,13 @@ fn an_error_that_stays_is_named() {
             && is_without_route(case.plan.fault)
             && *report == Ok(Err(ConnectionError::Unreachable));
         assert!(*report == Ok(Err(cause)) || is_first_route, "{case:?}: {report:?}");
-        // An error that affects every datagram is not mistaken for a lack of segmentation.
+        // An error that affects every datagram is not mistaken for missing segmentation offload.
         assert_eq!(outcome.statistics(case.end).segmentation_refused, 0, "{case:?}");
         has_begun
     });
 }
 
-/// A descriptor that is no longer a socket ends the shard, and everyone learns why.
+/// A descriptor that is no longer a socket ends the shard, and all applications get the reason.
 #[test]
 fn a_socket_that_cannot_receive_ends_its_shard() {
     for errno in [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT] {

@@ -1,4 +1,4 @@
-//! A shard with more clients than it can serve, real or forged.
+//! Tests of a shard with more clients than it can serve, real or forged.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{
 use crate::acceptor::Admission;
 use crate::{ServerSetup, ShardHandle};
 
-/// Number of half-open connections from which on the server of these tests sends Retry packets.
+/// Number of half-open connections above which the server in these tests sends Retry packets.
 const RETRY_ABOVE: u64 = 6;
 const FLOOD: u64 = 100;
 
@@ -34,8 +34,8 @@ fn server(handshake_timeout: Duration) -> ShardHandle {
     spawn("127.0.0.1:0".parse().unwrap(), endpoint, Some(setup)).unwrap()
 }
 
-/// Sends the first datagrams of many clients that never respond, as a sender of spoofed addresses
-/// does.
+/// Sends the first datagrams of many clients that never respond, as an attacker with spoofed
+/// addresses does.
 fn flood(server: SocketAddr) {
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let client = ClientConfig {
@@ -58,7 +58,8 @@ fn flood(server: SocketAddr) {
 }
 
 /// If clients do not respond, the server requires validated addresses: the cost is bounded, and
-/// other clients are served. When the handshakes have timed out, it stops requiring that.
+/// other clients are served. When the handshakes have timed out, address validation is no longer
+/// required.
 #[test]
 fn half_open_connections_are_bounded() {
     let server = server(Duration::from_secs(3));
@@ -72,7 +73,7 @@ fn half_open_connections_are_bounded() {
     let client = client();
     let served = connect(&client, server.local_address(), "localhost");
     wait_for(&served, |event| *event == Event::HandshakeConfirmed);
-    // Its ClientHello may take two datagrams.
+    // The client's ClientHello may take two datagrams.
     let sent = server.statistics().retries_sent;
     assert!(sent > FLOOD - RETRY_ABOVE, "{sent}");
 

@@ -3,37 +3,37 @@ use core::net::SocketAddr;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a process cannot replace another one, which continues unaffected. Functions that return an
-/// [`io::Error`] have this as its cause.
+/// The reason why a process cannot replace another one, which continues unaffected. Functions that
+/// return an [`io::Error`] have this as its cause.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HotRestartError {
-    /// The running process has itself replaced another one that still has connections. Try again
-    /// later.
+    /// The running process has itself replaced another process that still has connections. Try
+    /// again later.
     Draining,
     /// The running process has a different number of shards, which must be the same in both.
     ShardCount {
-        /// The running process's number of shards.
+        /// The number of shards in the running process.
         running: usize,
         /// The requested number of shards.
         asked: usize,
     },
     /// The running process listens at other addresses.
     Addresses {
-        /// The addresses at which it listens; clients connect to the first.
+        /// The addresses at which the running process listens; clients connect to the first one.
         running: Vec<SocketAddr>,
         /// The requested addresses.
         asked: Vec<SocketAddr>,
     },
-    /// The running process issues other connection IDs. Either both use QUIC-LB (`QuicLb`) with IDs
-    /// of the same length, or neither does.
+    /// The running process issues connection IDs of another form. Either both processes must use
+    /// QUIC-LB (`QuicLb`) with IDs of the same length, or neither.
     ConnectionIds {
         /// The length of the running process's IDs in octets, if it uses QUIC-LB.
         running: Option<usize>,
         /// The requested length of IDs in octets, if QUIC-LB was requested.
         asked: Option<usize>,
     },
-    /// A replaceable server cannot have this many shards.
+    /// The number of shards is too large for a replaceable server.
     TooManyShards {
         /// The maximum number of shards.
         limit: usize,
@@ -43,10 +43,10 @@ pub enum HotRestartError {
         /// The user's ID.
         user: u32,
     },
-    /// The process that listens at the path speaks another version of this protocol, or another
+    /// The process that listens at the path uses another version of this protocol, or another
     /// protocol.
     Foreign,
-    /// The running process does not respond, or does not stop receiving.
+    /// The running process did not respond, or did not stop receiving.
     Busy,
     /// The running process ended while it was being replaced.
     Ended,
@@ -169,7 +169,7 @@ mod tests {
         );
     }
 
-    /// An error of a library below, with a cause.
+    /// An error of an underlying library, with a cause.
     #[derive(Debug)]
     struct Refused(fmt::Error);
 
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// `Display` already shows the system's error, so the source is that error's cause.
+    /// `Display` already shows the system error, so the source is that error's cause.
     #[test]
     fn the_source_is_the_cause_of_the_error_that_is_shown() {
         let error = || io::Error::other(Refused(fmt::Error));

@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use rustix::fd::{AsFd, BorrowedFd};
 
-/// Maximum number of wake-ups to clear at once. Further ones cause another wake-up.
+/// Maximum number of wake-ups to clear at once. Additional ones cause another wake-up.
 const CLEARED: usize = 64;
 
 /// The receiving end of wake-ups.
 pub(crate) struct WakeReceiver(UdpSocket);
 
-/// Wakes the thread from any other one.
+/// Wakes the thread; usable from any other thread.
 pub(crate) struct Waker(UdpSocket);
 
 /// Returns the two ends. Only they can send to each other.
@@ -36,7 +36,7 @@ impl Waker {
 }
 
 impl WakeReceiver {
-    /// Forgets the wake-ups that have arrived.
+    /// Discards the wake-ups that have arrived.
     pub(crate) fn clear(&self) {
         let _ = (0..CLEARED).find(|_| self.0.recv(&mut [0]).is_err());
     }

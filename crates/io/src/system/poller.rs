@@ -1,4 +1,4 @@
-//! Waiting with poll(2), which every system has and which checks all sockets at once.
+//! Waiting with poll(2), which is available on every system and checks all sockets at once.
 
 use core::time::Duration;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::fd::AsFd;
 use super::sources::{Interest, Readiness, Ready, Sources};
 use super::{WakeReceiver, Waker, wake_pair};
 
-/// Waits for sources, and for wake-ups by other threads.
+/// Waits for event sources, and for wake-ups by other threads.
 pub(crate) struct Poller(WakeReceiver);
 
 impl Poller {

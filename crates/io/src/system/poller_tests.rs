@@ -45,7 +45,7 @@ fn a_wait_ends_with_a_datagram_a_wakeup_or_its_deadline() {
         assert!(readiness == Readiness::default() && took >= short, "{readiness:?}, {took:?}");
         // The socket can send immediately.
         assert!(wait(&mut poller, &socket, [false, true], LONG).1 < LONG);
-        // A wake-up before the wait counts, but only once.
+        // A wake-up before the wait ends it, but only once.
         waker.wake();
         assert!(wait(&mut poller, &socket, [true, false], LONG).1 < LONG);
         assert!(wait(&mut poller, &socket, [true, false], short).1 >= short);
@@ -62,7 +62,7 @@ fn a_wait_ends_with_a_datagram_a_wakeup_or_its_deadline() {
             let (readiness, took) = wait(&mut poller, &socket, [true, true], LONG);
             assert!(readiness == readable && took < LONG, "{readiness:?}, {took:?}");
         }
-        // It does not end waits for another socket.
+        // The datagram does not end waits for another socket.
         let other = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         assert_eq!(wait(&mut poller, &other, [true, false], short).0, Readiness::default());
     }

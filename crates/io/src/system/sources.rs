@@ -5,14 +5,14 @@ use clearway_transport::SocketIndex;
 use clearway_udp::Socket;
 use rustix::fd::BorrowedFd;
 
-/// A socket, and which events to wait for.
+/// A socket, and the events to wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Interest<'a> {
     pub(crate) index: SocketIndex,
     pub(crate) socket: &'a Socket,
-    /// Whether to wait until it can receive.
+    /// Whether to wait until the socket can receive.
     pub(crate) receives: bool,
-    /// Whether to wait until it can send.
+    /// Whether to wait until the socket can send.
     pub(crate) sends: bool,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Ready {
 /// The state of a socket after waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Readiness {
-    /// It can receive, or has an error.
+    /// The socket can receive, or has an error.
     pub(crate) receives: bool,
-    /// It has an error, such as an ICMP message.
+    /// The socket has an error, such as an ICMP message.
     pub(crate) has_error: bool,
 }

@@ -1,21 +1,21 @@
-//! How the kernel selects among the sockets of one address.
+//! Methods by which the kernel selects among the sockets at one address.
 
 use core::fmt;
 
 use clearway_udp::Socket;
 
-/// How the datagrams of one port reach their shards. The best method that the system allows is
-/// used.
+/// The method by which a port's datagrams reach their shards. The best method that the system
+/// allows is used.
 ///
-/// For coalesced datagrams, the kernel selects one socket, based on the first of them. So each
-/// shard looks up the connection ID of every datagram, whatever the method, and passes those that
-/// belong to other shards to them.
+/// For coalesced datagrams, the kernel selects one socket, based on the first datagram. So whatever
+/// the method, each shard checks the connection ID of every datagram, and passes datagrams that
+/// belong to other shards on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Steering {
     /// The kernel distributes datagrams by a hash of addresses and ports. While a client keeps its
-    /// address, they always reach the shard of its connection; afterwards, another shard hands them
-    /// over. Long and short headers are not distinguished.
+    /// address, its datagrams always reach the shard of its connection; when the address changes,
+    /// another shard receives and hands them over. Long and short headers are not distinguished.
     Hash,
     /// A classic BPF program reads the shard from the connection ID. Linux allows this without
     /// privileges.
@@ -40,12 +40,12 @@ impl fmt::Display for Steering {
     }
 }
 
-/// The sockets of one address, in the order in which they were bound: first all of one kind, then
-/// all of the other.
+/// The sockets at one address, in the order in which they were bound: first all primary sockets,
+/// then all sockets for long headers.
 pub(crate) struct AtAddress<'a> {
-    /// One for each shard, in the order of the shards.
+    /// The primary sockets, one for each shard, in the order of the shards.
     pub(crate) own: Vec<&'a Socket>,
-    /// For long headers: one for each shard, or none.
+    /// The sockets for long headers: one for each shard, or none.
     pub(crate) long: Vec<&'a Socket>,
 }
 

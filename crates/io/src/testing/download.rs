@@ -1,4 +1,4 @@
-//! Downloads over raw streams, several on each connection.
+//! Test applications for downloads over raw streams, several on each connection.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::{
 
 /// The size of a download in bytes.
 const LENGTH: usize = 30_000;
-/// Requesting this number makes the application panic.
+/// Number of the download whose request makes the application panic.
 pub const PANIC: u64 = u64::MAX;
 
 fn contents(number: u64) -> Vec<u8> {
@@ -89,7 +89,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Waits for the next download. Returns its number, or why the connection ended.
+    /// Waits for the next download to complete. Returns its number, or the reason why the
+    /// connection ended.
     pub fn next(&self) -> Result<u64, String> {
         self.outcomes.recv_timeout(TIMEOUT).expect("nothing comes")
     }
@@ -141,15 +142,15 @@ pub fn download(
     Client { outcomes, waker, numbers, remote }
 }
 
-/// Downloads one file after the other.
+/// Application that downloads one file after the other.
 struct Downloading {
     /// The remaining numbers to download.
     numbers: Arc<Mutex<Vec<u64>>>,
     /// Set before each download after the first.
     rebinds: Arc<AtomicBool>,
-    /// Reports the number of each complete download, or why the connection ended.
+    /// Reports the number of each complete download, or the reason why the connection ended.
     outcome: Sender<Result<u64, String>>,
-    /// Whether to close the connection after the last one.
+    /// Whether to close the connection after the last download.
     closes: bool,
     /// The server's current address.
     remote: Arc<Mutex<Option<SocketAddr>>>,

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The path of one client through the NAT.
+/// One client's path through the NAT.
 struct Way {
     /// The socket that the client sends to.
     front: UdpSocket,
@@ -21,7 +21,7 @@ struct Way {
     first_octets: FirstOctets,
 }
 
-/// The first octets of connection IDs in packets with short headers.
+/// The first octets of the connection IDs in packets with short headers.
 pub type FirstOctets = Arc<Mutex<BTreeSet<u8>>>;
 
 /// The client's side of the NAT.
@@ -30,7 +30,7 @@ pub struct Entrance {
     pub address: SocketAddr,
     /// If set, the next datagram to the server comes from another port.
     pub rebinds: Arc<AtomicBool>,
-    /// The first octets in packets to the server.
+    /// The first octets of the connection IDs in packets to the server.
     pub first_octets: FirstOctets,
 }
 
@@ -47,8 +47,8 @@ impl Relay {
     }
 
     /// Starts a NAT with a path for each of these clients. Datagrams that another test still sends
-    /// to a reused port are dropped: they would be answered with a stateless reset, which looks
-    /// like a packet with any connection ID.
+    /// to a reused port are dropped: the response would be a stateless reset, which looks like a
+    /// packet with an arbitrary connection ID.
     pub fn start_for(
         server: SocketAddr,
         clients: impl IntoIterator<Item = SocketAddr>,

@@ -1,5 +1,5 @@
-//! eBPF instructions, named as in the kernel's documentation. Values that classic BPF shares come
-//! from libc.
+//! eBPF instructions, named as in the kernel's documentation. Constants shared with classic BPF
+//! come from libc.
 
 use std::os::fd::RawFd;
 
@@ -7,7 +7,7 @@ use nix::libc::{BPF_ADD, BPF_IMM, BPF_JA, BPF_JMP, BPF_K, BPF_LD, BPF_X};
 
 use super::Instruction;
 
-// From linux/bpf.h and linux/bpf_common.h: values that classic BPF does not have.
+// Constants from linux/bpf.h and linux/bpf_common.h that classic BPF does not have.
 const ALU64: u32 = 0x07;
 const MOV: u32 = 0xb0;
 const CALL: u32 = 0x80;
@@ -16,10 +16,10 @@ const EXIT: u32 = 0x90;
 pub const JNE: u32 = 0x50;
 /// Operand size of loads and stores: eight bytes.
 pub const DOUBLE_WORD: u32 = 0x18;
-/// Marks the immediate as the descriptor of a map, in the place of a source register.
+/// Marks the immediate as a map descriptor; used instead of a source register.
 const MAP_DESCRIPTOR: u8 = 1;
 
-/// Register for the result of a call and of the program.
+/// Register for the result of a call, and of the program.
 pub const R0: u8 = 0;
 /// Register for the first argument of a call, and of the program at its start.
 pub const R1: u8 = 1;
@@ -29,9 +29,9 @@ pub const R2: u8 = 2;
 pub const R3: u8 = 3;
 /// Register for the fourth argument of a call.
 pub const R4: u8 = 4;
-/// A register that calls preserve.
+/// Register that is preserved across calls.
 pub const R6: u8 = 6;
-/// Register that points to the end of the stack, which is addressed with negative offsets.
+/// Register that points to the end of the stack; the stack is addressed with negative offsets.
 pub const STACK: u8 = 10;
 
 /// Encodes an instruction.
@@ -55,7 +55,7 @@ pub const fn set(register: u8, value: i32) -> Instruction {
     instruction(ALU64 | MOV | BPF_K, register, 0, 0, value)
 }
 
-/// Copies a register to another one.
+/// Copies one register to another.
 pub const fn copy(to: u8, from: u8) -> Instruction {
     instruction(ALU64 | MOV | BPF_X, to, from, 0, 0)
 }
@@ -65,7 +65,7 @@ pub const fn add(register: u8, value: i32) -> Instruction {
     instruction(ALU64 | BPF_ADD | BPF_K, register, 0, 0, value)
 }
 
-/// Loads the map with this descriptor into a register, which takes two instructions.
+/// Loads a reference to the map with this descriptor into a register, which takes two instructions.
 pub const fn map(register: u8, descriptor: RawFd) -> [Instruction; 2] {
     let code = BPF_LD | BPF_IMM | DOUBLE_WORD;
     let first = instruction(code, register, MAP_DESCRIPTOR, 0, descriptor);

@@ -1,5 +1,5 @@
-//! SIOCETHTOOL, limited to reading a driver's statistics. The netlink family `ethtool` has only the
-//! standardized ones, and the well-maintained libraries lack this call.
+//! Interface to SIOCETHTOOL, limited to reading a driver's statistics. The netlink family `ethtool`
+//! has only the standardized statistics, and the well-maintained libraries lack this call.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -11,13 +11,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::libc::{IFNAMSIZ, SIOCETHTOOL, ifreq, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// The maximum response size: 32,000 names. The largest drivers have some thousands.
+/// The maximum size of a response: 32,000 names. The largest drivers have several thousand.
 const ROOM: usize = 1 << 20;
-/// Size of the guard area: the largest page size, which is a multiple of the smaller ones.
+/// Size of the guard area in bytes: the largest page size, which is a multiple of all smaller page
+/// sizes.
 const GUARD: usize = 1 << 16;
 
-/// Memory for a response of the kernel, whose length is not known in advance: so inaccessible guard
-/// pages follow it.
+/// Memory for a response from the kernel. The length of the response is not known in advance, so
+/// inaccessible guard pages follow the memory.
 #[derive(Debug)]
 pub(super) struct Room {
     begin: *mut c_void,
@@ -27,7 +28,7 @@ pub(super) struct Room {
 unsafe impl Send for Room {}
 
 impl Room {
-    /// Maps the memory. Only the pages that the kernel writes take memory.
+    /// Maps the memory. Only the pages that the kernel writes are allocated.
     pub(super) fn map() -> io::Result<Self> {
         let (len, readable) = (ROOM + GUARD, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the address of a new mapping, where nothing was before.
@@ -39,15 +40,15 @@ impl Room {
         Ok(room)
     }
 
-    /// Returns its contents: the last request and its response.
+    /// Returns the contents of the memory: the last request and its response.
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: this much is mapped, readable and initialized (with zeros) until this is dropped,
         // and only `ask` writes there, which nobody can call while this is borrowed.
         unsafe { core::slice::from_raw_parts(self.begin.cast::<u8>(), ROOM) }
     }
 
-    /// Sends a request about a device: its command and the fields that belong to it. The response
-    /// overwrites it.
+    /// Sends a request about a device, which consists of a command and its fields. The response
+    /// overwrites the request.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Whether the loopback device has a link is known for every kernel.
+    /// Every kernel can report whether the loopback device has a link.
     #[test]
     fn an_answer_is_not_an_error() {
         const ETHTOOL_GLINK: u32 = 0x0a;
@@ -129,7 +130,7 @@ mod tests {
         assert!(has_link <= 1, "{has_link} is not an answer");
     }
 
-    /// Returns the size of this process's address space, if pages have 4 KiB.
+    /// Returns the size in bytes of this process's address space, assuming pages of 4 KiB.
     fn address_space() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! The kernel's names of its drop reasons: from BTF, or else from the format of the event in
+//! The kernel's names for its drop reasons, from BTF or else from the format of the event in
 //! tracefs.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const FORMATS: [&str; 2] = [
 ];
 const ENUMERATION: &[u8] = b"skb_drop_reason";
 const PREFIX: &str = "SKB_DROP_REASON_";
-/// The list's first and last entries, which are not reasons.
+/// Entries at the ends of the list that are not reasons.
 const NO_REASONS: [&str; 2] = ["MAX", "SUBSYS_MASK"];
 
 /// Returns the names of the reasons, by number.
@@ -29,13 +29,13 @@ pub(super) fn read() -> io::Result<BTreeMap<u32, String>> {
     })
 }
 
-// Kinds of BTF types that are followed by more data, with its size per member or in total.
+// Kinds of BTF types that are followed by additional data, which has a size per member or in total.
 const ARRAY: u32 = 3;
 const ENUM: u32 = 6;
 const MEMBERS: [(u32, usize); 6] = [(4, 12), (5, 12), (ENUM, 8), (13, 8), (15, 12), (19, 12)];
 const WHOLE: [(u32, usize); 4] = [(1, 4), (ARRAY, 12), (14, 4), (17, 4)];
 
-/// Finds the enumeration among the kernel's types.
+/// Returns the names of the enumeration of reasons among the kernel's types.
 fn of_btf(bytes: &[u8]) -> Option<BTreeMap<u32, String>> {
     let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let place = |at| usize::try_from(word(bytes, at)?).ok();
@@ -66,13 +66,13 @@ fn of_btf(bytes: &[u8]) -> Option<BTreeMap<u32, String>> {
     None
 }
 
-/// Returns a reason without its prefix; `None` for other names.
+/// Returns a reason's name without its prefix; `None` for other names.
 fn reason(name: &str) -> Option<String> {
     let reason = name.strip_prefix(PREFIX)?;
     (!NO_REASONS.contains(&reason)).then(|| reason.to_owned())
 }
 
-/// Returns the names in the first format that has any.
+/// Returns the names in the first event format that contains any.
 fn of_formats(mut formats: impl Iterator<Item = String>) -> Option<BTreeMap<u32, String>> {
     formats.find_map(|text| Some(of_format(&text)).filter(|names| !names.is_empty()))
 }
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns BTF with a structure, and then the enumeration.
+    /// Returns BTF data with a structure followed by the enumeration.
     fn btf() -> Vec<u8> {
         let texts =
             b"\0skb_drop_reason\0SKB_CONSUMED\0SKB_DROP_REASON_NO_SOCKET\0SKB_DROP_REASON_MAX\0";

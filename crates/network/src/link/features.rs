@@ -1,4 +1,4 @@
-//! Tests of the parts of a link in combination.
+//! Tests of combinations of a link's features.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     Policer, QueueLimit, Step, Trace, Window,
 };
 
-/// 10 Mbit/s: 1250 bytes take a millisecond.
+/// 10 Mbit/s, at which 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
 /// Creates a link to the client that records its drops.
@@ -68,7 +68,7 @@ fn digest(discipline: Discipline, seed: u64) -> u64 {
             link.submit(now, way, Datagram { ecn, ..datagram(2, 1200) });
         }
     }
-    // FNV-1a.
+    // The digest is FNV-1a.
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |numbers: [u64; 4]| {
         for byte in numbers.iter().flat_map(|number| number.to_le_bytes()) {
@@ -175,7 +175,8 @@ fn an_ack_filter_thins_out_waiting_datagrams() {
             link.submit(at_ms(0), Way::ToClient, datagram(1, 1250));
         }
     }
-    // One of every four stays, and the newest. The large one and the other flow are not affected.
+    // One of every four small datagrams is kept, and so is the newest. The large datagram and the
+    // other flow are not affected.
     let numbers: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.number).collect();
     assert_eq!(numbers, [0, 4, 7, 9, 10]);
     let drops = drops(&mut link);

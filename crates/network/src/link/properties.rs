@@ -1,4 +1,4 @@
-//! Properties that hold on every link.
+//! Tests of properties that hold on every link.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use super::strategies::{conditions, config, way};
 use super::*;
 use crate::{Discipline, DropReason, Ecn, Reorder};
 
-/// How long the driver waits first, in which direction it sends, how many bytes, and whether it
-/// polls then.
+/// A driver action: how long it waits first, the direction in which it sends, the number of bytes,
+/// and whether it polls afterwards.
 type Action = (u64, Way, usize, bool);
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -73,7 +73,7 @@ fn run(config: LinkConfig, actions: &[Action], polls_late: bool) -> Seen {
         check(&link);
         assert!(link.deadline().is_none_or(|next| next > at));
     }
-    // Datagrams that never come out may still be dropped or copied inside.
+    // Datagrams that are never delivered may still be dropped or copied inside the link.
     seen.take(&mut link, Timestamp::from_nanos(u64::MAX - 1));
     check(&link);
     for way in [Way::ToServer, Way::ToClient] {
@@ -146,7 +146,7 @@ proptest! {
             let changed = delivery.datagram.payload.iter().filter(|byte| **byte != 0).count();
             prop_assert!(changed <= 1);
         }
-        // Run again unchanged, and with a driver that polls late.
+        // The actions are run again unchanged, and with a driver that polls late.
         prop_assert_eq!(&run(config.clone(), &actions, false), &seen);
         let late = run(config, &actions, true);
         prop_assert_eq!(late.deliveries, seen.deliveries);

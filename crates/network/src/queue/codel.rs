@@ -6,13 +6,13 @@ use super::fifo::Fifo;
 use super::{QueueVerdict, QueuedDatagram};
 
 /// Controlled Delay: drops (or marks) at the head of the queue when datagrams have waited longer
-/// than `target` for at least an `interval`, and increasingly often while that lasts (RFC 8289,
+/// than `target` for at least an `interval`, and increasingly often while this lasts (RFC 8289,
 /// Section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDel {
     /// The acceptable standing delay: 5 ms (RFC 8289, Section 4.4).
     pub target: Duration,
-    /// About the longest round-trip time through the queue: 100 ms (RFC 8289, Section 4.3).
+    /// Approximately the longest round-trip time through the queue: 100 ms (RFC 8289, Section 4.3).
     pub interval: Duration,
     /// Whether ECN-capable datagrams are marked instead of dropped.
     pub ecn: bool,
@@ -24,8 +24,8 @@ impl Default for CoDel {
     }
 }
 
-/// The number of bytes behind a datagram up to which it is never dropped: one datagram of the
-/// link's MTU (RFC 8289, Section 5.3).
+/// A datagram with no more than this many bytes behind it in the queue is never dropped: one
+/// datagram of the link's MTU (RFC 8289, Section 5.3).
 const LARGEST_PACKET: u64 = 1500;
 
 /// The number of intervals for which a dropping state is remembered (RFC 8289, Section 5.5).
@@ -35,12 +35,12 @@ const REMEMBERED_INTERVALS: u32 = 16;
 pub(super) struct CoDelQueue {
     pub(super) fifo: Fifo,
     parameters: CoDel,
-    /// The time at which the sojourn time will have been above the target for an interval.
+    /// The time at which the sojourn time will have been above the target for a whole interval.
     first_above: Option<Timestamp>,
     is_dropping: bool,
     /// The number of drops since the dropping state was last entered.
     count: u32,
-    /// The value of `count` when the state was entered.
+    /// The value of `count` when the dropping state was last entered.
     last_count: u32,
     /// The time at which the next drop is due, or was due when the state ended.
     drop_next: Timestamp,
@@ -81,8 +81,8 @@ impl CoDelQueue {
         Some((waiting, if is_marked { QueueVerdict::Mark } else { QueueVerdict::Drop }))
     }
 
-    /// Returns whether the delay has been too long for an interval, judging by `waiting`, which has
-    /// just left the queue.
+    /// Returns whether the delay has been above the target for an interval, based on `waiting`,
+    /// which has just left the queue.
     fn may_drop(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> bool {
         let sojourn = now.saturating_since(waiting.entered);
         if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {
@@ -93,7 +93,8 @@ impl CoDelQueue {
         now >= due
     }
 
-    /// Enters the dropping state; if the previous one was recent, at about the same drop rate.
+    /// Enters the dropping state, at about the previous drop rate if the last dropping state was
+    /// recent.
     fn enter(&mut self, now: Timestamp) {
         self.is_dropping = true;
         let delta = self.count.saturating_sub(self.last_count);

@@ -20,7 +20,7 @@ impl Wire {
         Self { queue, now: 0, number: 0, drops, marks, longest: Duration::ZERO }
     }
 
-    /// Adds `arrivals` datagrams to the queue now.
+    /// Adds `arrivals` datagrams to the queue at the current time.
     fn push(&mut self, arrivals: u64, ecn: Ecn) {
         for _ in 0..arrivals {
             self.number += 1;
@@ -107,7 +107,7 @@ fn a_standing_queue_that_returns_soon_resumes_near_the_last_drop_rate() {
     wire.run(600, |_| 1);
     let first = wire.drops.len();
     assert!(first > 5);
-    // The queue drains, and 300 ms later it is standing again.
+    // The queue drains, and 300 ms later there is a standing queue again.
     while wire.queue.fifo.packets() > 0 {
         wire.turn();
     }

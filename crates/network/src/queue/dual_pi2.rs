@@ -6,11 +6,11 @@ use super::fifo::Fifo;
 use super::{QueueVerdict, QueuedDatagram};
 use crate::Ecn;
 
-/// A coupled dual queue: a low-latency queue for datagrams with ECT(1) or CE, whose delay is kept
-/// near a millisecond by marking, and a classic queue, whose delay a controller keeps near `target`
-/// by dropping, or by marking ECT(0). One base probability governs both: the classic queue uses its
-/// square, the low-latency queue `coupling` times it, so that flows of both kinds get similar rates
-/// (RFC 9332, Section 2 and Appendix A).
+/// A coupled dual queue. A low-latency queue for datagrams with ECT(1) or CE keeps their delay near
+/// a millisecond by marking. For the classic queue, a controller keeps the delay near `target` by
+/// dropping datagrams, or by marking those with ECT(0). One base probability governs both queues:
+/// the classic queue uses its square, and the low-latency queue uses `coupling` times it, so that
+/// flows of both kinds get similar rates (RFC 9332, Section 2 and Appendix A).
 ///
 /// Probabilities are applied by accumulating them, as in Appendix A, not by random draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,17 +42,17 @@ impl Default for DualPi2 {
     }
 }
 
-/// The classic queue's share of the service, in percent, while both queues wait.
+/// The classic queue's share of the service, in percent, while both queues contain datagrams.
 const CLASSIC_SHARE: u64 = 10;
 const LOW_LATENCY_SHARE: u64 = 90;
 
-/// The backlog of both queues below which nothing is dropped: two datagrams of 1500 bytes, as in
-/// PIE (RFC 8033, Section 4.1).
+/// The backlog of both queues, in bytes, below which no datagrams are dropped: two datagrams of
+/// 1500 bytes, as in PIE (RFC 8033, Section 4.1).
 const SMALL_BACKLOG: u64 = 3000;
 
 /// The number of updates without an arrival or a departure after which the base probability no
-/// longer changes: with an empty queue it takes `1 / (alpha * target)` updates, about 417, to decay
-/// to zero; with a stuck one it saturates in far fewer.
+/// longer changes: with an empty queue, it takes `1 / (alpha * target)` updates, about 417, to
+/// decay to zero; with a stuck queue, it saturates in far fewer.
 const SETTLED_UPDATES: u32 = 1000;
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(super) struct DualPi2Queue {
     low_latency: Fifo,
     classic: Fifo,
     base_probability: f64,
-    /// The delay at the last update.
+    /// The queueing delay at the last update.
     last_delay: Duration,
     next_update: Option<Timestamp>,
     low_latency_marks: Recurrence,
@@ -164,8 +164,9 @@ impl DualPi2Queue {
         }
     }
 
-    /// Marks by the step and by the coupled probability. When that is one, marking no longer
-    /// suffices, so this queue drops like the classic one (RFC 9332, Section 4.2.3).
+    /// Marks datagrams by the step threshold and by the coupled probability. When that probability
+    /// is one, marking no longer suffices, so this queue drops like the classic one (RFC 9332,
+    /// Section 4.2.3).
     fn judge_low_latency(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> QueueVerdict {
         let coupled = self.parameters.coupling * self.base_probability;
         let is_overloaded = coupled >= 1.0;
@@ -173,7 +174,7 @@ impl DualPi2Queue {
             return QueueVerdict::Drop;
         }
         let sojourn = now.saturating_since(waiting.entered);
-        // A datagram that leaves an empty queue behind has only waited for the wire.
+        // A datagram that leaves an empty queue behind it has only waited for the wire.
         let is_late = sojourn > self.parameters.step && self.low_latency.packets() > 0;
         let is_coupled = self.low_latency_marks.happens(coupled.min(1.0));
         if is_late || is_coupled { QueueVerdict::Mark } else { QueueVerdict::Send }
@@ -203,7 +204,8 @@ impl DualPi2Queue {
         delays.max().unwrap_or_default()
     }
 
-    /// Applies the updates that were due up to `now`. There was no arrival or departure in between.
+    /// Applies the updates that were due up to `now`. There must have been no arrival or departure
+    /// in between.
     fn update(&mut self, now: Timestamp) {
         let interval = self.parameters.update_interval.max(Duration::from_millis(1));
         let mut at = self.next_update.unwrap_or(now + interval);

@@ -5,7 +5,7 @@ fn waiting(number: u64, now: Timestamp, ecn: Ecn) -> QueuedDatagram {
     QueuedDatagram { slot: 0, number, bytes: 1250, entered: now, ecn }
 }
 
-/// The result of a queue for datagrams of one kind.
+/// The results of a queue for datagrams of one kind.
 #[derive(Clone, Copy, Default, Debug)]
 struct Done {
     sent: u64,
@@ -73,7 +73,7 @@ impl Wire {
 fn below_the_rate_nothing_is_dropped_and_hardly_anything_is_marked() {
     let mut wire = Wire::new();
     wire.run(5000, 4, 5, Ecn::Ect0);
-    // The controller responds to every growth of the delay, even by a millisecond.
+    // The controller responds to every increase in delay, even by a millisecond.
     assert!(wire.low_latency.marked < 10 && wire.low_latency.sent == 2000);
     assert_eq!(wire.low_latency.dropped, 0);
     assert_eq!((wire.classic.marked, wire.classic.dropped), (0, 0));
@@ -85,8 +85,8 @@ fn the_classic_queue_drops_the_excess_and_marks_ect0() {
     wire.run(20_000, 0, 11, Ecn::NotEct);
     let before = wire.classic;
     wire.run(20_000, 0, 11, Ecn::NotEct);
-    // An eleventh must be dropped: the probability settles at that value, and the delay at the
-    // target.
+    // One eleventh of the datagrams must be dropped: the probability settles at that value, and the
+    // delay at the target.
     let dropped = wire.classic.dropped - before.dropped;
     assert!((1800..2200).contains(&dropped), "{dropped}");
     assert!(wire.delay[0] > ms(5) && wire.delay[0] < ms(30), "{:?}", wire.delay);
@@ -101,7 +101,7 @@ fn the_classic_queue_drops_the_excess_and_marks_ect0() {
 #[test]
 fn the_coupled_probability_is_twice_the_root_of_the_classic_one() {
     let mut wire = Wire::new();
-    // A steady overload of the classic queue, not caused by low-latency traffic.
+    // The classic queue has a steady overload that is not caused by low-latency traffic.
     wire.run(20_000, 3, 8, Ecn::NotEct);
     let (low_latency, classic) = (wire.low_latency, wire.classic);
     wire.run(20_000, 3, 8, Ecn::NotEct);
@@ -110,7 +110,8 @@ fn the_coupled_probability_is_twice_the_root_of_the_classic_one() {
     let low_latency_share = share(wire.low_latency.marked, low_latency.marked, 6000);
     let expected = 2.0 * classic_share.sqrt();
     assert!((low_latency_share - expected).abs() < 0.1, "{low_latency_share} of {expected}");
-    // Low-latency traffic waits for the wire only, classic traffic for about the target.
+    // Low-latency traffic waits only for the wire, and classic traffic waits for about the target
+    // delay.
     assert!(wire.delay[1] <= ms(1) && wire.delay[0] > ms(5), "{:?}", wire.delay);
     assert_eq!(wire.low_latency.dropped, 0);
 }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use super::QueuedDatagram;
 
-/// A first-in, first-out queue; numbers ascend.
+/// A first-in, first-out queue of datagrams with ascending numbers.
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
     places: VecDeque<FifoSlot>,
@@ -13,8 +13,8 @@ pub(super) struct Fifo {
 #[derive(Debug)]
 struct FifoSlot {
     waiting: QueuedDatagram,
-    /// Whether its datagram was removed from the middle. The head of the queue is never an empty
-    /// slot.
+    /// Whether the slot's datagram was removed from the middle of the queue. The head of the queue
+    /// is never an empty slot.
     is_empty: bool,
 }
 

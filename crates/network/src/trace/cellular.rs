@@ -9,9 +9,11 @@ use super::{OPPORTUNITY, Trace};
 /// that tests do not need one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cellular {
-    /// The range of the rate. Every 20 ms it is multiplied or divided by a factor of up to 1.25.
+    /// The range of the rate. Every 20 ms, the rate is multiplied or divided by a factor of up to
+    /// 1.25.
     pub between: (Rate, Rate),
-    /// The average number of outages per ten seconds. Each lasts 50 to 500 ms; two may join.
+    /// The average number of outages per ten seconds. Each outage lasts 50 to 500 ms; two outages
+    /// may join.
     pub outages: f64,
     /// The length of the trace, in whole milliseconds.
     pub length: Duration,
@@ -19,7 +21,7 @@ pub struct Cellular {
 
 /// The interval at which the rate changes, in milliseconds.
 const STEP: u64 = 20;
-/// A delivery opportunity, in bytes times milliseconds per second.
+/// The size of a delivery opportunity, in bytes times milliseconds per second.
 const FULL: u64 = OPPORTUNITY.saturating_mul(1000);
 
 impl Trace {
@@ -50,7 +52,7 @@ impl Trace {
                 opportunities.push(time);
             }
         }
-        // The last line determines the length.
+        // The last line determines the length of the trace.
         opportunities.push(length);
         Self { opportunities: opportunities.into() }
     }

@@ -1,5 +1,5 @@
-//! Fault injection for tests: a kernel that rejects calls of a socket, which never happens on
-//! loopback. Requires the cargo feature `faults`.
+//! Fault injection for tests: makes the kernel appear to reject calls on a socket, which never
+//! happens on loopback. Requires the cargo feature `faults`.
 
 use core::time::Duration;
 use std::io;
@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-/// What a call to the kernel does instead.
+/// The injected outcome of a call to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It fails with this error.
+    /// The call fails with this error.
     Error(Errno),
-    /// It sends or receives at most this many messages.
+    /// The call sends or receives at most this many messages.
     AtMost(usize),
 }
 
@@ -26,47 +26,48 @@ pub enum Call {
     Receive,
 }
 
-/// A fault that begins at one call of a socket.
+/// A fault that begins at a given call on a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The direction.
+    /// The direction of the affected calls.
     pub call: Call,
-    /// The number of the first affected call, among those of its direction.
+    /// The number of the first affected call, among the calls of its direction.
     pub number: usize,
-    /// What happens instead.
+    /// The injected outcome.
     pub fault: Fault,
-    /// How long the following calls of this direction are affected.
+    /// Duration for which the following calls of this direction are affected.
     pub lasts: Duration,
 }
 
-/// The calls of a socket, and the faults of some of them. Clones share the same state.
+/// Counts the calls on a socket, and injects faults into some of them. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     plan: Option<Plan>,
-    /// When the fault began.
+    /// The time at which the fault began.
     began: Option<Instant>,
     sends: usize,
     receives: usize,
-    /// Every batch whose number is divisible by this is rejected for lack of room.
+    /// If set, every batch whose number is divisible by this is rejected for lack of room.
     shortage: Option<usize>,
     offered: usize,
 }
 
 impl Faults {
-    /// Plans at most one fault.
+    /// Creates the state for at most one planned fault.
     pub fn planned(plan: Option<Plan>) -> Self {
         Self(Arc::new(Mutex::new(State { plan, ..State::default() })))
     }
 
-    /// Makes the socket reject every batch whose number is divisible by `every` for lack of room.
+    /// Creates state that makes the socket reject every batch whose number is divisible by `every`
+    /// for lack of room.
     pub fn shortage(every: Option<usize>) -> Self {
         Self(Arc::new(Mutex::new(State { shortage: every, ..State::default() })))
     }
 
-    /// Returns how many calls there were in a direction.
+    /// Returns the number of calls so far in a direction.
     pub fn calls(&self, call: Call) -> usize {
         let mut state = self.lock();
         *state.counter(call)
@@ -77,7 +78,8 @@ impl Faults {
         self.lock().began.is_some()
     }
 
-    /// Returns whether there is room for the next batch; if not, the batch keeps its number.
+    /// Returns whether there is room for the next batch. If there is none, the batch keeps its
+    /// number.
     pub(super) fn admits(&self) -> bool {
         let mut state = self.lock();
         let number = state.offered + 1;
@@ -86,7 +88,8 @@ impl Faults {
         admits
     }
 
-    /// Returns whether there is no room for the next batch; there will be when it is sent again.
+    /// Returns whether there is no room for the next batch. There will be room when the batch is
+    /// sent again.
     pub(super) fn refuses(&self) -> bool {
         let refuses = !self.admits();
         self.lock().offered += usize::from(refuses);

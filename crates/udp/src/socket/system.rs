@@ -1,4 +1,5 @@
-//! Differences between operating systems. No other file of this crate checks the target system.
+//! Abstraction of differences between operating systems. No other file of this crate checks the
+//! target system.
 
 #[cfg(all(unix, not(target_os = "linux")))]
 mod bsd;

@@ -2,12 +2,13 @@ use core::ops::RangeInclusive;
 
 use crate::{DecodeError, EncodeError, PacketNumber, Reader, VarInt, Writer};
 
-/// ACK (RFC 9000 §19.3): validated when decoded, so that iterating its ranges cannot fail.
+/// The ACK frame (RFC 9000 §19.3). It is validated when decoded, so that iterating over its ranges
+/// cannot fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack<'a> {
     /// The largest acknowledged packet number.
     pub largest: PacketNumber,
-    /// The ACK Delay field as encoded: not scaled by the exponent.
+    /// The ACK Delay field as encoded, that is, not scaled by the exponent.
     pub delay: VarInt,
     /// The number of packets below `largest` in the first range.
     pub(crate) first_range: VarInt,
@@ -19,7 +20,7 @@ pub struct Ack<'a> {
     pub ecn: Option<EcnCounts>,
 }
 
-/// ECN counts of an ACK frame (RFC 9000 §19.3.2).
+/// The ECN counts in an ACK frame (RFC 9000 §19.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// The number of packets received with ECT(0).
@@ -56,8 +57,8 @@ impl EcnCounts {
 impl<'a> Ack<'a> {
     pub(super) const TYPE: u8 = 0x02;
     pub(super) const TYPE_WITH_ECN: u8 = 0x03;
-    /// The maximum number of ranges that are written in one frame: the first range and as many as a
-    /// two-byte ACK Range Count can count.
+    /// The maximum number of ranges that are written to one frame: the first range, and as many as
+    /// a two-byte ACK Range Count can represent.
     const MAX_RANGES: usize = 1 << 14;
 
     pub(super) fn decode(reader: &mut Reader<'a>, with_ecn: bool) -> Result<Self, DecodeError> {
@@ -72,7 +73,8 @@ impl<'a> Ack<'a> {
             .checked_sub(first_range.get())
             .ok_or(DecodeError::invalid("First ACK Range", "reaches below packet number 0"))?;
         let start = reader.rest();
-        // Each iteration takes at least two bytes from the reader, so that the count cannot prolong the loop.
+        // Each iteration consumes at least two bytes from the reader, so the length of the input
+        // bounds the loop, whatever the count.
         for _ in 0..range_count.get() {
             smallest = decode_range(reader, smallest)?.1;
         }
@@ -163,7 +165,7 @@ impl<'a> Ack<'a> {
             let above = smallest.checked_sub(2).ok_or(EncodeError)?;
             let gap = difference(above, range_largest.get())?;
             let length = difference(range_largest.get(), range_smallest.get())?;
-            // The 64th pair is the first whose count takes two bytes.
+            // From the 64th pair on, the count takes two bytes.
             let widening = usize::from(written == 64);
             let needed = gap
                 .encoded_len()
@@ -187,12 +189,12 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// Returns `larger - smaller`, or an error if they are in the wrong order.
+/// Returns `larger - smaller`, or an error if the numbers are in the wrong order.
 fn difference(larger: u64, smaller: u64) -> Result<VarInt, EncodeError> {
     larger.checked_sub(smaller).and_then(VarInt::new).ok_or(EncodeError)
 }
 
-/// Moves everything written from `position` on by one byte.
+/// Moves everything that was written from `position` on back by one byte.
 fn insert_byte(writer: &mut Writer<'_>, position: usize) -> Result<(), EncodeError> {
     writer.u8(0)?;
     let moved = writer.filled_mut().get_mut(position..).ok_or(EncodeError)?;
@@ -215,8 +217,8 @@ fn set_range_count(
     Ok(())
 }
 
-/// Reads a (gap, length) pair and returns the largest and the smallest packet number of its range,
-/// which is the next one below the range that ends at `smallest`.
+/// Reads a (gap, length) pair. Returns the largest and the smallest packet number of its range,
+/// which is the next range below the one that ends at `smallest`.
 fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), DecodeError> {
     let gap = VarInt::decode(reader, "Gap")?;
     let length = VarInt::decode(reader, "ACK Range Length")?;

@@ -1,11 +1,11 @@
 use super::VarInt;
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4): how often the frame's sender wants to receive
-/// ACK frames.
+/// The ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency §4): how often its sender wants to
+/// receive ACK frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFrequency {
-    /// The sequence number: of two frames, the one with the greater number applies.
+    /// The sequence number; of two frames, the one with the greater sequence number applies.
     pub sequence: VarInt,
     /// The number of ack-eliciting packets that may be received without sending an ACK frame; 1 is
     /// the default of RFC 9000.
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_type_in_one_byte_is_the_beginning_of_another() {
-        // 0xaf begins an integer of four bytes.
+        // The byte 0xaf begins an integer of four bytes.
         assert_eq!(
             decode(&hex("af 03 09 00")),
             Err(DecodeError::UnknownFrame { frame_type: 0x2f03_0900 })

@@ -45,7 +45,7 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
 
 #[test]
 fn on_the_wire() {
-    // 20 to 18; the gap of 3 packets is encoded as 2, then 14 alone.
+    // The ranges are 20 to 18, a gap of 3 packets that is encoded as 2, and 14 alone.
     let encoded = hex("02 14 05 01 02 02 00");
     let ack = decode_ack(&encoded);
     assert_eq!((ack.largest.get(), ack.delay, ack.ecn), (20, number(5), None));
@@ -79,7 +79,7 @@ fn packet_numbers_below_zero() {
     let error = |field| Err(DecodeError::invalid(field, "reaches below packet number 0"));
     assert!(decode(&hex("02 05 00 00 05")).is_ok());
     assert_eq!(decode(&hex("02 05 00 00 06")), error("First ACK Range"));
-    // 5, then a gap of 1 or more packets: the next range ends at 3 - gap.
+    // After range 5, the gap has 1 or more packets: the next range ends at 3 - gap.
     assert!(decode(&hex("02 05 00 01 00 03 00")).is_ok());
     assert_eq!(decode(&hex("02 05 00 01 00 04 00")), error("Gap"));
     assert_eq!(decode(&hex("02 05 00 01 00 ffffffffffffffff 00")), error("Gap"));
@@ -136,7 +136,7 @@ fn a_two_byte_count_works_in_any_space() {
         let mut writer = Writer::new(&mut buffer[..space]);
         let written = Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges(), ecn).unwrap();
         // Type, largest (two bytes), delay, count, first range and three ECN counts take 9 bytes;
-        // each further range takes two, and the 65th one more.
+        // each additional range takes two bytes, and the 65th range takes one more.
         let in_narrow = ((space - 9) / 2 + 1).min(64);
         let expected = if space >= 138 { ((space - 10) / 2 + 1).min(70) } else { in_narrow };
         assert_eq!(written, expected, "{space} bytes");
@@ -187,7 +187,7 @@ proptest! {
             Ok(written) => {
                 let ack = decode_ack(&writer.filled()[1..]);
                 prop_assert!(ack.ranges().eq(ranges.iter().take(written).cloned()));
-                // One more would not have fit.
+                // One more range would not have fit.
                 if let Some(next) = ranges.get(written) {
                     let more = ranges[..=written].iter().cloned();
                     let mut buffer = [0; 2000];

@@ -1,7 +1,8 @@
 use super::length_varint;
 use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 
-/// CONNECTION_CLOSE (RFC 9000 §19.19): by the transport (0x1c) or by the application (0x1d).
+/// The CONNECTION_CLOSE frame (RFC 9000 §19.19), sent by the transport (0x1c) or by the application
+/// (0x1d).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionClose<'a> {
     /// The error code; `kind` determines whether it is a transport or an application code.
@@ -15,12 +16,12 @@ pub struct ConnectionClose<'a> {
 /// The party that closed the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseKind {
-    /// The transport, because of a frame of this type (0 if unknown).
+    /// The transport closed the connection because of a frame of this type (0 if unknown).
     Transport {
         /// The type of the frame that caused the error.
         frame_type: VarInt,
     },
-    /// The application.
+    /// The application closed the connection.
     Application,
 }
 

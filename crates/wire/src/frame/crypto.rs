@@ -1,7 +1,7 @@
 use super::{check_end, length_varint};
 use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 
-/// CRYPTO (RFC 9000 §19.6).
+/// The CRYPTO frame (RFC 9000 §19.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crypto<'a> {
     /// The offset of the data in the crypto stream. `offset + data.len()` fits in 62 bits.

@@ -1,7 +1,7 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 
-/// DATA_BLOCKED (RFC 9000 §19.12).
+/// The DATA_BLOCKED frame (RFC 9000 §19.12).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataBlocked {
     /// The connection flow control limit at which the sender is blocked, in bytes.

@@ -1,7 +1,7 @@
 use super::length_varint;
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// DATAGRAM (RFC 9221 §4).
+/// The DATAGRAM frame (RFC 9221 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram<'a> {
     /// The application's data; may be empty.
@@ -20,8 +20,8 @@ impl<'a> Datagram<'a> {
         Ok(Self { data: reader.length_prefixed("Datagram Data")? })
     }
 
-    /// Returns how many bytes precede the data: in a frame with a Length field for `length` bytes
-    /// of data, or, if `length` is `None`, in a frame without that field.
+    /// Returns how many bytes precede the data in a frame with a Length field for `length` bytes of
+    /// data, or in a frame without that field if `length` is `None`.
     pub fn header_len(length: Option<usize>) -> usize {
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());
         1_usize.saturating_add(length_len)

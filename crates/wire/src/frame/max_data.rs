@@ -1,7 +1,7 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 
-/// MAX_DATA (RFC 9000 §19.9).
+/// The MAX_DATA frame (RFC 9000 §19.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxData {
     /// The total number of bytes that may be sent on the connection.

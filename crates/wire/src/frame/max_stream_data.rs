@@ -1,10 +1,10 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// MAX_STREAM_DATA (RFC 9000 §19.10).
+/// The MAX_STREAM_DATA frame (RFC 9000 §19.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxStreamData {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The total number of bytes that may be sent on the stream.
     pub maximum: VarInt,

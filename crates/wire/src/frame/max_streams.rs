@@ -1,7 +1,7 @@
 use super::{decode_stream_count, encode_varints, varints_len};
 use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
-/// MAX_STREAMS (RFC 9000 §19.11); the count is at most 2^60.
+/// The MAX_STREAMS frame (RFC 9000 §19.11); the count is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxStreams {
     /// Whether the limit applies to bidirectional or unidirectional streams.

@@ -1,7 +1,7 @@
 use crate::{ConnectionId, DecodeError, EncodeError, Reader, ResetToken, VarInt, Writer};
 
-/// NEW_CONNECTION_ID (RFC 9000 §19.15); `retire_prior_to` is at most `sequence`, and the ID has 1
-/// to 20 bytes.
+/// The NEW_CONNECTION_ID frame (RFC 9000 §19.15). `retire_prior_to` is at most `sequence`, and the
+/// connection ID has 1 to 20 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewConnectionId {
     /// The sequence number of the connection ID.

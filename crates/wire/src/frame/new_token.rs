@@ -1,7 +1,7 @@
 use super::length_varint;
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// NEW_TOKEN (RFC 9000 §19.7).
+/// The NEW_TOKEN frame (RFC 9000 §19.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewToken<'a> {
     /// The token; never empty.

@@ -12,7 +12,8 @@ impl Padding {
 
     /// Reads all zero bytes that follow the first one, which has already been read.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Self {
-        // A client's first datagram contains hundreds of them (§14.1).
+        // A client's first datagram contains hundreds of PADDING frames (§14.1), so this reads
+        // words of this many bytes.
         const WORD: usize = 16;
         let (words, _) = reader.rest().as_chunks::<WORD>();
         let in_words = words.iter().take_while(|word| **word == [0; WORD]).count();

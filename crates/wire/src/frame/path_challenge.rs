@@ -1,6 +1,6 @@
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// PATH_CHALLENGE (RFC 9000 §19.17).
+/// The PATH_CHALLENGE frame (RFC 9000 §19.17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChallenge {
     /// Unpredictable bytes that the peer echoes.
@@ -10,7 +10,7 @@ pub struct PathChallenge {
 impl PathChallenge {
     pub(super) const TYPE: u8 = 0x1a;
 
-    /// Returns how many bytes [`Self::encode`] writes.
+    /// The number of bytes that [`Self::encode`] writes.
     pub const ENCODED_LEN: usize = 9;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {

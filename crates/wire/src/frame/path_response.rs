@@ -1,16 +1,16 @@
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// PATH_RESPONSE (RFC 9000 §19.18).
+/// The PATH_RESPONSE frame (RFC 9000 §19.18).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathResponse {
-    /// The bytes of the PATH_CHALLENGE that this frame answers.
+    /// The bytes of the PATH_CHALLENGE frame to which this frame responds.
     pub data: [u8; 8],
 }
 
 impl PathResponse {
     pub(super) const TYPE: u8 = 0x1b;
 
-    /// Returns how many bytes [`Self::encode`] writes.
+    /// The number of bytes that [`Self::encode`] writes.
     pub const ENCODED_LEN: usize = 9;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {

@@ -1,10 +1,10 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// RESET_STREAM (RFC 9000 §19.4): the sender of a stream abandons it.
+/// The RESET_STREAM frame (RFC 9000 §19.4), with which the sender of a stream abandons it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetStream {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The application error code for the reset.
     pub error_code: VarInt,

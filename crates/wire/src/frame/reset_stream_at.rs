@@ -1,11 +1,11 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4): the sender of a stream abandons it,
-/// except for the data up to an offset.
+/// The RESET_STREAM_AT frame (draft-ietf-quic-reliable-stream-reset §4), with which the sender of a
+/// stream abandons it, except for the data up to an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetStreamAt {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The application error code for the reset.
     pub error_code: VarInt,

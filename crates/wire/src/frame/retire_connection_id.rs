@@ -1,7 +1,7 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 
-/// RETIRE_CONNECTION_ID (RFC 9000 §19.16).
+/// The RETIRE_CONNECTION_ID frame (RFC 9000 §19.16).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetireConnectionId {
     /// The sequence number of the connection ID that is no longer used.

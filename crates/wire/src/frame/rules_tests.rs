@@ -1,8 +1,8 @@
 use crate::frame::*;
 use crate::{ConnectionId, PacketNumber, ResetToken, StreamId};
 
-/// Frames with their packet types in table 3 and §12.5 ("IH01"), and their marks: N for not
-/// ack-eliciting and P for probing as in that table; F means in flight here, unlike in the table.
+/// Returns frames with their packet types ("IH01") in table 3 and §12.5, and their marks: N for not
+/// ack-eliciting and P for probing, as in that table; unlike in the table, F means in flight.
 fn table() -> Vec<(Frame<'static>, &'static str, &'static str)> {
     let zero = VarInt::ZERO;
     let stream_id = StreamId::from_varint(zero);

@@ -1,10 +1,11 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream requests that its sender stop.
+/// The STOP_SENDING frame (RFC 9000 §19.5), with which the receiver of a stream asks its sender to
+/// stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StopSending {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The application error code for the request to stop.
     pub error_code: VarInt,

@@ -1,10 +1,10 @@
 use super::{check_end, length_varint};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// STREAM (RFC 9000 §19.8).
+/// The STREAM frame (RFC 9000 §19.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream<'a> {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The offset of the data in the stream. `offset + data.len()` fits in 62 bits.
     pub offset: VarInt,
@@ -37,8 +37,8 @@ impl<'a> Stream<'a> {
         Ok(Self { stream_id, offset, fin: wire_type & Self::FIN != 0, data })
     }
 
-    /// Returns how many bytes precede the data: in a frame with a Length field for `length` bytes
-    /// of data, or, if `length` is `None`, in a frame without that field.
+    /// Returns how many bytes precede the data in a frame with a Length field for `length` bytes of
+    /// data, or in a frame without that field if `length` is `None`.
     pub fn header_len(stream_id: StreamId, offset: VarInt, length: Option<usize>) -> usize {
         let offset_len = if offset == VarInt::ZERO { 0 } else { offset.encoded_len() };
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());

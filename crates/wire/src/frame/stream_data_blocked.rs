@@ -1,10 +1,10 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// STREAM_DATA_BLOCKED (RFC 9000 §19.13).
+/// The STREAM_DATA_BLOCKED frame (RFC 9000 §19.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamDataBlocked {
-    /// The stream.
+    /// The stream's ID.
     pub stream_id: StreamId,
     /// The stream's flow control limit at which the sender is blocked, in bytes.
     pub limit: VarInt,

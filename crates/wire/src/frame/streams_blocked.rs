@@ -1,7 +1,7 @@
 use super::{decode_stream_count, encode_varints, varints_len};
 use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
-/// STREAMS_BLOCKED (RFC 9000 §19.14); the limit is at most 2^60.
+/// The STREAMS_BLOCKED frame (RFC 9000 §19.14); the limit is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamsBlocked {
     /// Whether the limit applies to bidirectional or unidirectional streams.

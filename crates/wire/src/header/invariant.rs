@@ -26,7 +26,8 @@ pub enum Invariant<'a> {
 
 impl<'a> Invariant<'a> {
     /// Reads the header of the first packet in `datagram`. A short header does not contain the
-    /// length of its connection ID, so the receiver passes the length of those that it issues.
+    /// length of its connection ID, so the receiver passes the length of the connection IDs that it
+    /// issues.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         if !is_long(reader.u8("Header Form")?) {

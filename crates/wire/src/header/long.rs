@@ -2,7 +2,8 @@ use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, EncodeError, LongPacketType, PacketNumber, VarInt, Version, Writer};
 
-/// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2, RFC 9369 §3.2).
+/// The header of an Initial, 0-RTT or Handshake packet that is to be written (RFC 9000 §17.2, RFC
+/// 9369 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeader<'a> {
     /// The packet type.
@@ -13,8 +14,8 @@ pub struct LongHeader<'a> {
     pub destination: ConnectionId,
     /// The source connection ID.
     pub source: ConnectionId,
-    /// The token of an Initial packet, empty if there is none. Other types have no such field and
-    /// ignore it.
+    /// The token of an Initial packet; empty if there is none. Other packet types have no token,
+    /// and ignore this field.
     pub token: &'a [u8],
 }
 
@@ -30,8 +31,8 @@ pub struct LongHeaderOffsets {
     pub payload: usize,
 }
 
-/// The length in bytes of the Length field that is written: enough for any packet of an Initial or
-/// Handshake flight, and fixed, so that the payload can be written before its length is known.
+/// The size in bytes of the Length field that is written. It is enough for any packet of an Initial
+/// or Handshake flight, and fixed, so that the payload can be written before its length is known.
 const LENGTH_LEN: usize = 2;
 const MAX_LENGTH: usize = 0x3fff;
 
@@ -39,7 +40,7 @@ impl LongHeader<'_> {
     /// Returns how many bytes [`Self::encode`] writes with a packet number of `packet_number_len`
     /// bytes.
     pub fn encoded_len(&self, packet_number_len: usize) -> usize {
-        // First byte, version and two length bytes.
+        // This counts the first byte, the version and two length bytes.
         7_usize
             .saturating_add(self.destination.len())
             .saturating_add(self.source.len())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::strategies::hex;
 
-/// RFC 9001 §A.2.
+/// Tests the example in RFC 9001 §A.2.
 #[test]
 fn client_initial_of_the_rfc() {
     let header = LongHeader {
@@ -19,7 +19,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(writer.filled(), hex("c300000001088394c8f03e5157080000449e00000002"));
 }
 
-/// RFC 9001 §A.3.
+/// Tests the example in RFC 9001 §A.3.
 #[test]
 fn server_initial_of_the_rfc() {
     let header = LongHeader {
@@ -36,7 +36,7 @@ fn server_initial_of_the_rfc() {
     assert_eq!(writer.filled(), hex("c1000000010008f067a5502a4262b50040750001"));
 }
 
-/// RFC 9369 §A.2 and §A.3.
+/// Tests the example in RFC 9369 §A.2 and §A.3.
 #[test]
 fn initials_of_version_2() {
     let (id, empty) = (|text| ConnectionId::new(&hex(text)).unwrap(), ConnectionId::default());

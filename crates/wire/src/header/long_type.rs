@@ -10,8 +10,8 @@ pub(super) enum LongType {
 }
 
 impl LongType {
-    /// Returns the type's position in the order of version 1's values, which begin at 0. Those of
-    /// version 2 begin at 1 and wrap around.
+    /// Returns the type's position in the order of version 1's values, which begin at 0. Version
+    /// 2's values begin at 1 and wrap around.
     const fn position(self) -> u8 {
         match self {
             Self::Frames(LongPacketType::Initial) => 0,
@@ -21,7 +21,8 @@ impl LongType {
         }
     }
 
-    /// Returns the two bits at their position in the first byte; `None` if the version is unknown.
+    /// Returns the Type field's two bits at their position in the first byte; `None` if the version
+    /// is unknown.
     pub(super) const fn bits(self, version: Version) -> Option<u8> {
         match first_value(version) {
             Some(first) => Some((self.position().wrapping_add(first) & 0x03) << 4),

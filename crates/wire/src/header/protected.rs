@@ -7,11 +7,11 @@ use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarIn
 pub struct ProtectedHeader<'a> {
     /// The first byte; its low bits are protected.
     pub first_byte: u8,
-    /// Whether the fixed bit is set. If not, the packet must be discarded, unless its receiver has
-    /// sent grease_quic_bit (RFC 9287).
+    /// Whether the fixed bit is set. If it is not, the packet must be discarded, unless the
+    /// receiver has sent grease_quic_bit (RFC 9287).
     pub fixed_bit: bool,
-    /// The length of the packet in bytes. The next packet of the datagram begins after it; only Initial,
-    /// 0-RTT and Handshake packets can be followed by another.
+    /// The length of the packet in bytes. The next packet in the datagram begins after this packet;
+    /// only Initial, 0-RTT and Handshake packets can be followed by another packet.
     pub packet_len: usize,
     /// The fields that depend on the packet type.
     pub kind: HeaderKind<'a>,
@@ -30,7 +30,8 @@ pub enum HeaderKind<'a> {
         destination: ConnectionId,
         /// The source connection ID.
         source: ConnectionId,
-        /// The token of an Initial packet; empty if it has none, and for other packet types.
+        /// The token of an Initial packet; empty if the packet has no token, and for other packet
+        /// types.
         token: &'a [u8],
         /// The position of the packet number, in bytes from the start of the packet.
         packet_number_offset: usize,
@@ -48,7 +49,7 @@ pub enum HeaderKind<'a> {
     Retry(Retry<'a>),
     /// A Version Negotiation packet (§17.2.1).
     VersionNegotiation(VersionNegotiation<'a>),
-    /// A long header with a version unknown to this crate. A server may answer with Version
+    /// A long header with a version unknown to this crate. A server may respond with Version
     /// Negotiation (§6.1).
     UnknownVersion {
         /// The version.
@@ -62,7 +63,8 @@ pub enum HeaderKind<'a> {
 
 impl<'a> ProtectedHeader<'a> {
     /// Reads the header of the first packet in `datagram`. A short header does not contain the
-    /// length of its connection ID, so the receiver passes the length of those that it issues.
+    /// length of its connection ID, so the receiver passes the length of the connection IDs that it
+    /// issues.
     ///
     /// # Errors
     /// If the packet is truncated (its Length field is checked against the available bytes), has a

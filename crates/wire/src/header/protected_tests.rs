@@ -9,7 +9,8 @@ fn id(text: &str) -> ConnectionId {
     ConnectionId::new(&hex(text)).unwrap()
 }
 
-/// RFC 9001 §A.2: 18 bytes up to the packet number, a Length of 1182.
+/// Tests the example in RFC 9001 §A.2, which has 18 bytes up to the packet number and a Length of
+/// 1182.
 #[test]
 fn client_initial_of_the_rfc() {
     let mut datagram = hex("c000000001088394c8f03e5157080000449e7b9aec34");
@@ -31,7 +32,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(ProtectedHeader::decode(&datagram[..1199], 8), Err(cut));
 }
 
-/// RFC 9001 §A.3: the whole packet, with another one coalesced after it.
+/// Tests the whole packet in RFC 9001 §A.3, with another packet coalesced after it.
 #[test]
 fn server_initial_of_the_rfc() {
     let packet = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
@@ -54,7 +55,7 @@ fn server_initial_of_the_rfc() {
     assert_eq!(header.kind, kind);
 }
 
-/// RFC 9001 §A.4.
+/// Tests the example in RFC 9001 §A.4.
 #[test]
 fn retry_of_the_rfc() {
     let datagram = hex("ff000000010008f067a5502a4262b574 6f6b656e04a265ba2eff4d829058fb3f
@@ -68,7 +69,7 @@ fn retry_of_the_rfc() {
     assert_eq!(retry.without_tag, &datagram[..20]);
 }
 
-/// RFC 9369 §A.2 to §A.4.
+/// Tests the example in RFC 9369 §A.2 to §A.4.
 #[test]
 fn packets_of_version_2() {
     let mut datagram = hex("d76b3343cf088394c8f03e5157080000449ea0c95e82");
@@ -97,7 +98,7 @@ fn packets_of_version_2() {
     }
 }
 
-/// RFC 9001 §A.5.
+/// Tests the example in RFC 9001 §A.5.
 #[test]
 fn short_header_packet_of_the_rfc() {
     let datagram = hex("4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
@@ -220,7 +221,8 @@ proptest! {
     fn any_bytes(datagram in bytes(300), version in 0_u8..3, short_len in 0_usize..25) {
         let mut datagram = datagram;
         for round in 0..2 {
-            // Once unchanged, once with a known version, so that more of the header is decoded.
+            // The datagram is decoded once unchanged, and once with a known version, so that more
+            // of the header is decoded.
             if round == 1 && datagram.len() > 5 {
                 let version = [Version::NEGOTIATION, Version::V1, Version::V2][usize::from(version)];
                 datagram[1..5].copy_from_slice(&version.0.to_be_bytes());

@@ -2,8 +2,8 @@ use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). Its integrity tag is not verified by this crate, but by the
-/// owner of the keys.
+/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify its integrity tag; the owner of
+/// the keys must do so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
@@ -27,7 +27,7 @@ impl<'a> Retry<'a> {
     /// Reads a Retry packet, which extends to the end of the datagram.
     ///
     /// # Errors
-    /// If the packet is too short for the tag, or the token is empty: a client must discard such a
+    /// If the packet is too short for the tag, or the token is empty. A client must discard such a
     /// packet (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a> Retry<'a> {
             return Err(EncodeError);
         }
         let type_bits = LongType::Retry.bits(version).ok_or(EncodeError)?;
-        // First byte, version and two length bytes.
+        // This counts the first byte, the version and two length bytes.
         let needed = 7_usize
             .saturating_add(destination.len())
             .saturating_add(source.len())

@@ -5,7 +5,7 @@ use super::*;
 use crate::header::{HeaderKind, ProtectedHeader};
 use crate::strategies::{bytes, connection_id, hex};
 
-/// RFC 9001 §A.4.
+/// Tests the example in RFC 9001 §A.4.
 #[test]
 fn retry_of_the_rfc() {
     let mut buffer = [0; 36];
@@ -22,7 +22,7 @@ fn retry_of_the_rfc() {
     assert_eq!(pseudo_packet, hex(expected));
 }
 
-/// RFC 9369 §A.4.
+/// Tests the example in RFC 9369 §A.4.
 #[test]
 fn retry_of_version_2() {
     let mut buffer = [0; 36];

@@ -4,7 +4,7 @@ use super::*;
 use crate::header::{self, HeaderKind, ProtectedHeader};
 use crate::strategies::{connection_id, hex, packet_number};
 
-/// RFC 9001 §A.5.
+/// Tests the example in RFC 9001 §A.5.
 #[test]
 fn short_header_of_the_rfc() {
     let header =

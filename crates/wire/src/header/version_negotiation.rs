@@ -4,9 +4,11 @@ use crate::{DecodeError, EncodeError, Version, Writer};
 /// A Version Negotiation packet (RFC 9000 §17.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionNegotiation<'a> {
-    /// The source connection ID of the packet being answered, of up to 255 bytes.
+    /// The destination connection ID of up to 255 bytes, which is the source connection ID of the
+    /// client's packet.
     pub destination: &'a [u8],
-    /// The destination connection ID of the packet being answered, of up to 255 bytes.
+    /// The source connection ID of up to 255 bytes, which is the destination connection ID of the
+    /// client's packet.
     pub source: &'a [u8],
     versions: &'a [u8],
 }
@@ -28,13 +30,13 @@ impl<'a> VersionNegotiation<'a> {
         Ok(Self { destination, source, versions })
     }
 
-    /// Returns the versions that the server supports; at least one.
+    /// Returns the versions that the server supports, of which there is at least one.
     pub fn versions(&self) -> SupportedVersions<'a> {
         SupportedVersions(self.versions.as_chunks().0.iter())
     }
 
-    /// Writes a Version Negotiation packet. `destination` and `source` are those of the packet
-    /// being answered, swapped. `unused` provides the six bits of the first byte that have no
+    /// Writes a Version Negotiation packet. `destination` and `source` are the swapped connection
+    /// IDs of the client's packet. `unused` provides the six bits of the first byte that have no
     /// meaning; they can have any value.
     ///
     /// # Errors
@@ -52,7 +54,7 @@ impl<'a> VersionNegotiation<'a> {
         if versions.is_empty() {
             return Err(EncodeError);
         }
-        // First byte, version and two length bytes.
+        // This counts the first byte, the version and two length bytes.
         let needed = 7_usize
             .saturating_add(destination.len())
             .saturating_add(source.len())

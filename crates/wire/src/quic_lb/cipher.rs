@@ -1,4 +1,4 @@
-//! Encryption of server ID and nonce (§5.4.1, §5.4.2).
+//! Encryption of the server ID and the nonce (§5.4.1, §5.4.2).
 
 use core::fmt;
 
@@ -8,9 +8,9 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 /// The block size of AES in octets.
 const BLOCK: usize = 16;
 
-/// Half of a block: its octets are the first ones of the number, followed by zeros. If a block has
-/// an odd number of octets, the middle one belongs to both halves: the left half contains its upper
-/// four bits, the right half the lower four.
+/// Half of a block: its octets are the first octets of the number, followed by zeros. If a block
+/// has an odd number of octets, the middle octet belongs to both halves: the left half contains its
+/// upper four bits, and the right half contains the lower four.
 type Half = u128;
 
 /// Encrypts and decrypts blocks of one length.
@@ -19,7 +19,7 @@ pub(super) struct Cipher {
     aes: Aes128,
     server_id_len: usize,
     block_len: usize,
-    /// The bits that each half contains.
+    /// Masks of the bits that each half contains.
     left_bits: Half,
     right_bits: Half,
 }
@@ -28,7 +28,8 @@ impl Cipher {
     pub(super) fn new(key: &[u8; BLOCK], server_id_len: usize, block_len: usize) -> Self {
         let half_len = block_len.div_ceil(2);
         let octets = Half::MAX.unbounded_shl(bits(BLOCK.saturating_sub(half_len)));
-        // The lower four bits of the last octet, and the upper ones of the first.
+        // These are the lower four bits of the last octet, and the upper four bits of the first
+        // one.
         let (last, first) = match block_len & 1 {
             0 => (0, 0),
             _ => (0xf_u128.unbounded_shl(bits(BLOCK.saturating_sub(half_len))), 0xf << 124),
@@ -100,9 +101,9 @@ impl Cipher {
         second.for_each(|(octet, half)| *octet |= half);
     }
 
-    /// Returns the encryption of a half in the pass with this number.
+    /// Returns the encrypted half in the pass with this number.
     fn pass(&self, source: Half, number: u8) -> Half {
-        // The last two octets, which are not part of any half.
+        // The last two octets of the AES block, which are not part of either half.
         let end = u16::from_be_bytes([self.block_len as u8, number]);
         let mut block = (source | Half::from(end)).to_be_bytes();
         self.aes.encrypt_block((&mut block).into());

@@ -30,7 +30,7 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
         }
     }
     // A server with zero-length connection IDs must not send preferred_address (RFC 9000 §18.2): at
-    // a second address its packets could not be distinguished from those of another server.
+    // a second address, packets for it could not be distinguished from packets for another server.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
         let problem = "comes from a server without connection IDs";
@@ -132,8 +132,8 @@ const fn is_known(id: u64) -> bool {
         )
 }
 
-/// Returns a number below 64 for each parameter that [`is_known`]: the identifier itself if it is
-/// below 64.
+/// Returns a number below 64 for each parameter for which [`is_known`] returns true: the identifier
+/// itself if it is below 64.
 const fn position(id: u64) -> u32 {
     match id {
         P::GREASE_QUIC_BIT => 63,

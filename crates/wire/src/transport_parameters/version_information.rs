@@ -5,16 +5,16 @@ use crate::{DecodeError, Initiator, Reader, Version};
 pub struct VersionInformation {
     /// The version that the sender has chosen for the connection.
     pub chosen: Version,
-    /// From a client, the versions compatible with its first flight, in order of preference,
-    /// including the chosen one. From a server, its fully deployed versions, in any order; there
-    /// may be none.
+    /// The available versions: from a client, the versions compatible with its first flight, in
+    /// order of preference, including the chosen one; from a server, its fully deployed versions,
+    /// in any order, of which there may be none.
     pub available: Vec<Version>,
 }
 
 const NAME: &str = "version_information";
 
 impl VersionInformation {
-    /// The maximum number of available versions that is accepted.
+    /// The maximum number of available versions that are accepted.
     pub const MAX_AVAILABLE: usize = 64;
 
     pub(super) fn decode(value: &mut Reader<'_>, from: Initiator) -> Result<Self, DecodeError> {

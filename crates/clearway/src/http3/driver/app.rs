@@ -11,7 +11,7 @@ use super::turn::Turn;
 
 /// The application of one connection: tasks, or a handler in the shard.
 pub(in crate::http3) trait App: Send {
-    /// Work that a turn leaves for afterward.
+    /// Work that a turn defers until after it.
     type News;
     /// The application for the duration of a turn. For tasks, it holds their lock.
     type Open<'a>: AppTurn<News = Self::News>
@@ -21,7 +21,7 @@ pub(in crate::http3) trait App: Send {
     /// Opens the application for a turn.
     fn open(&mut self) -> Self::Open<'_>;
 
-    /// Carries out the work that a turn has left, and returns whether another turn must follow
+    /// Carries out the work that a turn has deferred. Returns whether another turn must follow
     /// immediately.
     fn after(&mut self, news: Self::News, connection: &Connection) -> bool {
         let _ = (news, connection);
@@ -37,25 +37,27 @@ pub(in crate::http3) trait App: Send {
     /// Frees the memory that only a busy connection needs.
     fn compact(&mut self) {}
 
-    /// Returns the number of bytes that the application holds on behalf of the peer.
+    /// Returns the number of bytes that the application buffers on behalf of the peer.
     fn held_bytes(&self) -> u64;
 
-    /// Receives the connection's final metrics after it has been closed.
+    /// Receives the connection's final statistics after it has been closed.
     fn closed(&mut self, statistics: &Statistics);
 }
 
 /// How a connection should end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::http3) enum Ending {
-    /// It should not end yet, or has already ended.
+    /// The connection should not end yet, or has already ended.
     No,
-    /// Close it when no request is in progress.
+    /// Close the connection when no request is in progress.
     WhenIdle,
-    /// Close it when no request is in progress, after a graceful shutdown (RFC 9114 §5.2).
+    /// Close the connection when no request is in progress, after a graceful shutdown (RFC 9114
+    /// §5.2).
     Shutdown,
 }
 
-/// An [`App`] for the duration of a turn. It sends and abandons messages only through the [`Turn`].
+/// Access to an [`App`] for the duration of a turn. The application sends and abandons messages
+/// only through the [`Turn`].
 pub(in crate::http3) trait AppTurn {
     type News;
 
@@ -87,7 +89,7 @@ pub(in crate::http3) trait AppTurn {
         let _ = (stream, response);
     }
 
-    /// Called when content may have arrived. It can be read now or in a later turn.
+    /// Called when content may have arrived. The content can be read now or in a later turn.
     fn readable(&mut self, turn: &mut Turn<'_>, stream: u64);
 
     /// Called when the peer's message is complete.
@@ -105,11 +107,12 @@ pub(in crate::http3) trait AppTurn {
     /// Called when both messages have been abandoned because of a peer error.
     fn failed(&mut self, turn: &mut Turn<'_>, stream: u64, error: StreamError);
 
-    /// Called when the peer fails to complete its request, which was passed on and is stopped with
-    /// `code`.
+    /// Called when the peer has not completed a request in time. The request was already passed to
+    /// the application, and is stopped with `code`.
     fn request_timed_out(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code);
 
-    /// Called when the peer fails to accept the response, which is reset with `code`.
+    /// Called when the peer has not accepted the response in time. The response is reset with
+    /// `code`.
     fn response_timed_out(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code);
 
     /// Called when a datagram has arrived.
@@ -123,30 +126,32 @@ pub(in crate::http3) trait AppTurn {
     /// Called when the peer accepts no more requests.
     fn going_away(&mut self) {}
 
-    /// Called when more can be written on these streams, or the peer has granted more credit.
+    /// Called when these streams became writable or the peer granted more flow control credit for
+    /// them.
     fn permitted(&mut self, turn: &mut Turn<'_>, streams: &[u64]) {
         let _ = (turn, streams);
     }
 
-    /// Carries out the application's requests since the last turn.
+    /// Carries out the changes that the application requested since the last turn.
     fn changes(&mut self, turn: &mut Turn<'_>) {
         let _ = turn;
     }
 
-    /// Returns how long the peer may make no progress.
+    /// Returns the limits on how long the peer may make no progress.
     fn timeouts(&self) -> Option<Timeouts>;
 
-    /// Returns whether the application waits for the rest of the peer's message if that is
+    /// Returns whether the application waits for the rest of the peer's message, if the message is
     /// incomplete.
     fn wants_content(&self, stream: u64) -> bool;
 
-    /// Returns whether the application waits for the peer's credit to produce more of the response.
+    /// Returns whether the application needs flow control credit from the peer before it produces
+    /// more of the response.
     fn awaits_credit(&self, stream: u64) -> bool {
         let _ = stream;
         false
     }
 
-    /// Takes the code and reason with which the application closes the connection.
+    /// Removes and returns the code and reason with which the application closes the connection.
     fn take_close(&mut self) -> Option<(VarInt, Bytes)> {
         None
     }
@@ -154,7 +159,7 @@ pub(in crate::http3) trait AppTurn {
     /// Returns how the connection should end.
     fn ending(&self) -> Ending;
 
-    /// Gives up requests that no task waits for, since the connection is shutting down.
+    /// Abandons requests that no task waits for, since the connection is shutting down.
     fn give_up_unwanted(&mut self, turn: &mut Turn<'_>) {
         let _ = turn;
     }
@@ -164,7 +169,8 @@ pub(in crate::http3) trait AppTurn {
         true
     }
 
-    /// Called when the connection has ended, after everything received before has been passed on.
+    /// Called when the connection has ended, after everything that was received has been passed to
+    /// the application.
     fn ended(&mut self, error: Error);
 
     /// Ends the turn.

@@ -6,22 +6,22 @@ use clearway_units::StreamKeys;
 
 use super::Core;
 
-/// The connection-wide information from the transport's events.
+/// Connection-wide information from the transport's events.
 #[derive(Default)]
 pub(super) struct Feed {
     /// Whether the handshake is complete.
     pub(super) connected: bool,
-    /// Why the connection has ended, if it has.
+    /// The reason why the connection has ended, if it has.
     pub(super) closed: Option<ConnectionError>,
-    /// Streams on which more can be written, or for which the peer has granted more credit.
+    /// Streams that became writable, or for which the peer has granted more flow control credit.
     pub(super) writable: Vec<u64>,
     /// All other events, including path events.
     pub(super) others: Vec<Event>,
 }
 
 /// Finished streams with data that the peer has not acknowledged yet and, on a server, reset
-/// streams whose reset the client has not acknowledged. Closing the connection while there are some
-/// would lose data, or the reason why a request failed.
+/// streams whose reset the client has not acknowledged. Closing the connection while there are such
+/// streams would lose data, or the reason why a request failed.
 #[derive(Debug, Default)]
 pub(super) struct Undelivered(StreamKeys);
 

@@ -10,21 +10,22 @@ use clearway_units::Timestamp;
 /// [`Server::with_timeouts`](crate::http3::Server::with_timeouts) and
 /// [`Handler::timeouts`](crate::http3::Handler::timeouts).
 ///
-/// Only progress counts: the time starts again whenever anything is received or acknowledged,
-/// however little. When a timeout expires, only that stream is abandoned.
+/// Only progress counts: the timer restarts whenever anything is received or acknowledged, however
+/// little. When a timeout expires, only that stream is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// Maximum time without any data of an incomplete request, while its header section is
-    /// incomplete or a task waits for its content, as a handler always does.
+    /// Maximum time without new data for an incomplete request, while its header section is
+    /// incomplete or a task waits for its content. A handler always waits for content.
     ///
-    /// The stream is then abandoned: with H3_REQUEST_REJECTED if neither a task nor a handler has
-    /// seen the request, otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A silent tunnel
-    /// (CONNECT) is not an incomplete request.
+    /// When it expires, the stream is abandoned, with H3_REQUEST_REJECTED if neither a task nor a
+    /// handler has seen the request, and otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A
+    /// silent tunnel (CONNECT) is not an incomplete request.
     pub request: Duration,
     /// Maximum time without an acknowledgment for a response that the client blocks.
     ///
-    /// A client blocks it with its stream flow control limit, or by acknowledging nothing on the
-    /// whole connection. The response is then abandoned with H3_REQUEST_CANCELLED.
+    /// A client blocks a response with its stream flow control limit, or by acknowledging nothing
+    /// on the whole connection. When the timeout expires, the response is abandoned with
+    /// H3_REQUEST_CANCELLED.
     pub send: Duration,
 }
 
@@ -36,7 +37,7 @@ impl Timeouts {
     }
 }
 
-/// The part of a stream that makes no progress.
+/// The half of a stream that makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stalled {
     /// The peer does not complete its request.
@@ -50,7 +51,8 @@ pub(super) enum Stalled {
 pub(super) struct StallSample {
     pub(super) stream: u64,
     pub(super) progress: StreamProgress,
-    /// Whether the request is incomplete and its header section or a task waits for more.
+    /// Whether the request is incomplete, and either its header section is too or a task waits for
+    /// more.
     pub(super) awaits_request: bool,
 }
 
@@ -66,7 +68,7 @@ impl Mark {
         Self { count, since }
     }
 
-    /// Returns how long `count` has not changed; if `is_waiting` is false, the time starts again.
+    /// Returns how long `count` has not changed. If `is_waiting` is false, the timer restarts.
     fn age(&mut self, now: Timestamp, count: u64, is_waiting: bool) -> Duration {
         if !is_waiting || count != self.count {
             *self = Self::new(count, now);
@@ -90,8 +92,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Compares the streams with their state at the last check. Returns those without progress for
-    /// too long.
+    /// Compares the streams with their state at the last check. Returns the streams that have made
+    /// no progress for too long.
     pub(super) fn check(
         &mut self,
         now: Timestamp,

@@ -44,7 +44,7 @@ fn a_stream_that_waits_for_others_is_not_abandoned() {
         let samples = [answering(0, 0, false), answering(4, second, false)];
         assert_eq!(watch.check(at(second), &TIMEOUTS, &samples), []);
     }
-    // Nothing is acknowledged on the whole connection.
+    // No data is acknowledged on the whole connection.
     let samples = [answering(0, 0, false), answering(4, 99, false)];
     assert_eq!(watch.check(at(118), &TIMEOUTS, &samples), []);
     let both = [(0, Stalled::Response), (4, Stalled::Response)];
@@ -59,7 +59,7 @@ fn a_task_that_produces_nothing_is_not_the_clients_fault() {
     for second in 0..100 {
         assert_eq!(watch.check(at(second), &TIMEOUTS, &[idle(0)]), []);
     }
-    // The time starts when there is something to send.
+    // The timer starts when there is something to send.
     assert_eq!(watch.check(at(100), &TIMEOUTS, &[answering(0, 0, true)]), []);
     assert_eq!(watch.check(at(118), &TIMEOUTS, &[answering(0, 0, true)]), []);
     let stalled = watch.check(at(119), &TIMEOUTS, &[answering(0, 0, true)]);
@@ -73,7 +73,7 @@ fn the_stream_of_an_incomplete_request_is_abandoned() {
     assert_eq!(watch.check(at(9), &TIMEOUTS, &[asking(0, 5), asking(4, 1)]), []);
     let samples = [asking(0, 5), asking(4, 1)];
     assert_eq!(watch.check(at(10), &TIMEOUTS, &samples), [(0, Stalled::Request)]);
-    // If no task waits for the rest, there is no timeout.
+    // If no task waits for the rest of the request, there is no timeout.
     let unwanted = StallSample { awaits_request: false, ..asking(4, 1) };
     assert_eq!(watch.check(at(30), &TIMEOUTS, &[unwanted]), []);
 }

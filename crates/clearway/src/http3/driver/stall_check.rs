@@ -46,8 +46,8 @@ impl<O: AppTurn> Running<'_, O> {
     fn sample(&mut self, stream: u64) -> Option<StallSample> {
         let mut progress = self.turn.progress(stream)?;
         if self.app.awaits_credit(stream) {
-            // There is more to send, which the application has not produced because the client has
-            // granted no credit.
+            // There is more to send, but the application has not produced it because the client has
+            // not granted any credit.
             progress.outstanding = progress.outstanding.max(1);
             let credits = self.turn.credit(stream).unwrap_or_default();
             progress.is_blocked |= credits.stream == 0;

@@ -9,13 +9,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use super::super::early::Early;
 use super::Core;
 
-/// The protocol and its streams, for one turn of the driver or a part of it. Messages can be sent,
-/// ended or abandoned only here, so that unacknowledged ones are recorded.
+/// The HTTP/3 connection and its streams, for one turn of the driver or part of a turn. Messages
+/// can be sent, ended or abandoned only here, so that unacknowledged messages are recorded.
 pub(in crate::http3) struct Turn<'a> {
     pub(super) core: &'a mut Core,
     pub(super) streams: QuicStreams<'a>,
-    /// Whether the connection has ended: everything received is then passed on, regardless of its
-    /// size, which flow control has limited.
+    /// Whether the connection has ended. All received data is then passed on, however much it is;
+    /// flow control has limited its size.
     pub(super) is_draining: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Turn<'a> {
         }
         let mut too_early = Response::new(());
         *too_early.status_mut() = StatusCode::TOO_EARLY;
-        // Fails if the client is gone; there is nothing to answer then.
+        // Fails if the client is gone; no response is needed then.
         let _ = self.respond(stream, &too_early, true);
         self.stop(stream, Code::NO_ERROR);
         true
@@ -100,9 +100,9 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Sends the header section of a response and its first content in one write, and its end too
-    /// if `is_last` is set. Returns the number of bytes of content that the transport has taken,
-    /// and whether the response is complete.
+    /// Sends the header section of a response and its first content in one write, which also ends
+    /// the message if `is_last` is set. Returns the number of bytes of content that the transport
+    /// has taken, and whether the response is complete.
     pub(in crate::http3) fn respond_with(
         &mut self,
         stream: u64,
@@ -149,7 +149,8 @@ impl<'a> Turn<'a> {
 
     /// Abandons the local message.
     pub(in crate::http3) fn reset(&mut self, stream: u64, code: Code) {
-        // For a request that a client abandons, the end of the connection has the same meaning.
+        // The peer treats the end of the connection like the reset of an abandoned request, so only
+        // servers record it.
         if self.core.http3.reset(&mut self.streams, stream, code) && self.role() == Role::Server {
             self.core.undelivered.add(stream);
         }
@@ -164,13 +165,13 @@ impl<'a> Turn<'a> {
         self.streams.reset(stream, code.get());
     }
 
-    /// Stops reading the peer's message. No more of it is passed on.
+    /// Stops reading the peer's message. The rest of the message is not passed on.
     pub(in crate::http3) fn stop(&mut self, stream: u64, code: Code) {
         self.core.http3.stop(&mut self.streams, stream, code);
         self.core.take_trailers(stream);
     }
 
-    /// Returns the next content of the peer's message, at most `max` bytes; `None` if none is
+    /// Returns the next content of the peer's message, at most `max` bytes; `None` if no content is
     /// available now.
     pub(in crate::http3) fn read(&mut self, stream: u64, max: usize) -> Option<Bytes> {
         self.core.http3.read_body(&mut self.streams, stream, max)
@@ -186,7 +187,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(in crate::http3) fn set_priority(&mut self, stream: u64, priority: Priority) {
-        // Fails if the exchange has ended, which then needs no priority.
+        // Fails if the exchange has ended; it then needs no priority.
         let _ = self.core.http3.set_priority(&mut self.streams, stream, priority);
     }
 
@@ -203,14 +204,14 @@ impl<'a> Turn<'a> {
         self.core.http3.max_datagram(&mut self.streams, stream).ok()
     }
 
-    /// Returns the peer's credit for a stream, if the stream can be written to.
+    /// Returns the peer's flow control credit for a stream, if the stream is writable.
     pub(in crate::http3) fn credit(&mut self, stream: u64) -> Option<SendCredits> {
         self.streams.connection_mut().send_credit(stream_id(stream)).ok()
     }
 
-    /// Requests an event when the peer grants more credit for a stream.
+    /// Requests an event for when the peer grants more flow control credit for a stream.
     pub(in crate::http3) fn await_credit(&mut self, stream: u64) {
-        // Fails if nothing more can be written, which an event reports.
+        // Fails if nothing more can be written; an event reports this.
         let _ = self.streams.connection_mut().await_credit(stream_id(stream));
     }
 

@@ -1,4 +1,4 @@
-//! Requests in early data, and before the handshake is complete.
+//! Tests of requests in early data, and of requests before the handshake is complete.
 
 use core::time::Duration;
 
@@ -13,15 +13,15 @@ over_each_face! {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// SETTINGS on a control stream.
+/// SETTINGS frame on a control stream.
 const CONTROL: &[u8] = &[0x00, 0x04, 0x00];
 /// Requests without content for `/`, using only fields of QPACK's static table (RFC 9204 §4.5).
 const POST: &[u8] = b"\x01\x10\x00\x00\xd4\xd7\xc1\x50\x09localhost";
 const GET: &[u8] = b"\x01\x10\x00\x00\xd1\xd7\xc1\x50\x09localhost";
-/// `:status: 425` in that table.
+/// `:status: 425` in QPACK's static table.
 const TOO_EARLY: &[u8] = &[0xff, 0x07];
 
-/// Returns configurations whose client has a session.
+/// Returns configurations with a session for the client.
 fn with_session(face: Face) -> Configs {
     let configs = configs();
     let mut pair = Pair::begin(face, None, &configs);
@@ -49,14 +49,14 @@ fn a_425_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
         control
     });
     assert_eq!(pair.world.now, began, "no early data");
-    // The 425 response is lost, and later packets are not.
+    // The 425 response is lost, but later packets are not.
     let lost = began + DELAY + MILLISECOND * 3;
     pair.world.loss = Some(Box::new(move |now, to| to == 0 && now == lost));
     pair.world.run_for(MILLISECOND * 3);
     let asking = client.clone();
     let mut refused = pair.get(async move { request(&asking, POST).await });
     // This request arrives with the end of the handshake. So the client acknowledges GOAWAY before
-    // anything else, and that acknowledgment tells the server that the 425 response was lost.
+    // anything else, and the server infers from that acknowledgment that the 425 response was lost.
     pair.world.run_for(DELAY * 2 - MILLISECOND * 3);
     let asking = client.clone();
     let mut answered = pair.get(async move { request(&asking, GET).await });
@@ -70,8 +70,8 @@ fn a_425_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     drop(control);
 }
 
-/// If GOAWAY were sent before the end of the handshake, a client whose early requests were refused
-/// would have connected for nothing.
+/// If GOAWAY were sent before the end of the handshake, a client whose early requests were rejected
+/// would have wasted its connection attempt.
 fn a_client_has_a_second_after_the_handshake_to_ask(face: Face) {
     for (wait, is_in_time) in [(MILLISECOND * 950, true), (MILLISECOND * 1050, false)] {
         let mut pair = Pair::begin(face, None, &with_session(face));
@@ -79,7 +79,8 @@ fn a_client_has_a_second_after_the_handshake_to_ask(face: Face) {
         let client = pair.client.clone();
         let accepted = pair.get(async move { client.early_data_accepted().await });
         assert!(accepted && pair.has_seen("/"));
-        // The server's handshake completes one trip later, and this request also takes one.
+        // The server's handshake completes one one-way delay later, and this request also takes one
+        // one-way delay.
         pair.world.run_for(wait);
         if is_in_time {
             let late = pair.client.start(get("/other")).expect("no more requests are accepted");

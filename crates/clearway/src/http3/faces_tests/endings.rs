@@ -1,4 +1,4 @@
-//! The ends of connections.
+//! Tests of how connections end.
 
 use clearway_http3::Code;
 use http::Method;
@@ -56,7 +56,7 @@ fn a_request_in_transit_is_accepted_by_a_shutdown(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// The client sends nothing more on it, and no response follows.
+/// The client sends nothing more on the stream, and no response follows.
 fn a_shutdown_ends_although_a_request_was_cut_off(face: Face) {
     let mut pair = Pair::new(face);
     let (sending, pending) = pair.client.open(post("/echo")).unwrap();
@@ -86,7 +86,7 @@ fn a_reset_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// This includes data that arrives at the same moment.
+/// All data is delivered, even if it arrives at the same moment as the close.
 fn what_came_before_a_close_is_delivered(face: Face) {
     let mut pair = Pair::new(face);
     let (mut upload, response) = pair.client.open(post("/echo")).unwrap();
@@ -109,8 +109,8 @@ fn what_came_before_a_close_is_delivered(face: Face) {
 /// Tasks read nothing before the connection has ended. A handler is called as data arrives.
 fn what_nobody_has_read_is_delivered_after_a_close(face: Face) {
     let mut pair = Pair::new(face);
-    // More than is taken from the transport for a task that does not read, but less than that plus
-    // a window.
+    // This is more than is taken from the transport for a task that does not read, but less than
+    // that plus one flow control window.
     let content = vec![7; WINDOW as usize * 3 / 2];
     let body = Body::full(content.clone()).with_trailers(trailers());
     let pending = pair.client.start(request(Method::POST, "/late", body)).unwrap();

@@ -1,4 +1,4 @@
-//! Requests, responses, trailers, datagrams and priorities.
+//! Tests of requests, responses, trailers, datagrams and priorities.
 
 use clearway_http3::{Code, Priority};
 use http::Method;
@@ -103,7 +103,7 @@ fn a_response_that_is_too_short_is_reset(face: Face) {
     assert_eq!(pair.answer(get("/other")).1, b"content");
 }
 
-/// The content that arrived before is still delivered.
+/// Content that arrived earlier is still delivered.
 fn a_request_that_is_cut_off_fails(face: Face) {
     let mut pair = Pair::new(face);
     let (mut sending, pending) = pair.client.open(post("/echo")).unwrap();

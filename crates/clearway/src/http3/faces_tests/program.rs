@@ -31,7 +31,7 @@ pub(super) struct Record {
 /// The requests by their paths.
 pub(super) type Records = Arc<Mutex<BTreeMap<String, Record>>>;
 
-/// Path under which calls for requests unknown to the program are recorded.
+/// Path under which handler calls for requests that the program does not know are recorded.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// The content of large responses.
@@ -51,7 +51,7 @@ fn ok(path: &str) -> Response<()> {
     response.body(()).unwrap()
 }
 
-/// Returns whether a request is answered when it is complete.
+/// Returns whether the response to a request is sent only when the request is complete.
 fn is_answered_at_its_end(path: &str) -> bool {
     ["/echo", "/late", "/priority"].contains(&path)
 }
@@ -65,7 +65,7 @@ fn code(error: &Error) -> Option<Code> {
     }
 }
 
-/// Answers requests in a task.
+/// Responds to requests in a task.
 pub(super) async fn serve(server: Arc<Accepting>, records: Records) {
     while let Some((request, responder)) = poll_fn(|context| server.poll_accept(context)).await {
         let path = request.uri().path().to_owned();
@@ -167,7 +167,7 @@ fn content(path: &str, received: Vec<u8>, priority: Priority) -> Bytes {
     }
 }
 
-/// Answers requests in the shard.
+/// Responds to requests in the shard.
 pub(super) struct Answers {
     records: Records,
     timeouts: Option<Timeouts>,

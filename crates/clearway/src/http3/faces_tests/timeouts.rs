@@ -1,4 +1,4 @@
-//! Streams on which the client makes no progress.
+//! Tests of streams on which the client makes no progress.
 
 use core::time::Duration;
 
@@ -53,7 +53,7 @@ fn a_request_whose_header_section_does_not_come_is_rejected(face: Face) {
     assert!(pair.client.close_reason().is_none());
 }
 
-/// The program and its client are both notified, and the connection stays open.
+/// The server program and its client are both notified, and the connection stays open.
 fn a_request_whose_content_does_not_come_is_abandoned(face: Face) {
     let mut pair = patient(face);
     let (mut sending, pending) = pair.client.open(post("/echo")).unwrap();

@@ -28,7 +28,7 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// Sends the body on `stream`, as far as the transport accepts it.
+    /// Sends as much of the body on `stream` as the transport accepts.
     pub(super) fn pull(&mut self, turn: &mut Turn<'_>, stream: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         match body.pull(turn, stream) {
@@ -57,8 +57,8 @@ impl<H: Handler> Handling<H> {
         act(&mut self.handler, &mut RequestStream { turn: turn.reborrow(), responses, id });
     }
 
-    /// Resets a response that has not begun, since the handler gets no more calls in which to begin
-    /// it.
+    /// Resets a response that has not begun, since the handler will not be called again for its
+    /// request.
     fn give_up(&self, turn: &mut Turn<'_>, stream: u64, code: Code) {
         if turn.awaits_response(stream) {
             turn.reset(stream, code);
@@ -95,7 +95,7 @@ impl<H: Handler> AppTurn for &mut Handling<H> {
         let is_asked_for = expects_continue(&request);
         self.call(turn, stream, |handler, stream| handler.request(stream, request));
         if is_asked_for {
-            // Not after a response, since the content is not needed then.
+            // Not sent after a response, since the request's content is not needed then.
             let _ = turn.inform(stream, &continue_response());
         }
     }
@@ -147,7 +147,7 @@ impl<H: Handler> AppTurn for &mut Handling<H> {
         self.handler.timeouts()
     }
 
-    /// Always true: all content is passed on.
+    /// Always true: a handler gets all content.
     fn wants_content(&self, _: u64) -> bool {
         true
     }

@@ -7,13 +7,14 @@ use http::HeaderMap;
 use super::super::driver::Turn;
 use super::{BodySource, CHUNK};
 
-/// If the first content has at most this many bytes, the source is polled again immediately.
+/// Maximum size in bytes of a first piece of content after which the source is polled again
+/// immediately.
 const SHORT: usize = 16 << 10;
 
 /// A body that is being sent.
 pub(super) struct Outgoing {
     source: Box<dyn BodySource>,
-    /// Content that was pulled from the source and the transport has not taken.
+    /// Content that was pulled from the source and that the transport has not taken.
     rest: Bytes,
     /// Content that was pulled after `rest`.
     following: Bytes,
@@ -32,7 +33,7 @@ impl Outgoing {
         body
     }
 
-    /// Returns the first content, and whether nothing follows it, not even trailers.
+    /// Returns the first content, and whether the message ends with it, without trailers.
     pub(super) fn first(&self) -> (Bytes, bool) {
         (self.rest.clone(), matches!(self.end, Some(None)) && self.following.is_empty())
     }
@@ -47,7 +48,7 @@ impl Outgoing {
         self.rest.len() + self.following.len()
     }
 
-    /// Returns the next content; empty at the end, which is recorded.
+    /// Returns the next content. At the end, records the end and returns empty content.
     fn next(&mut self) -> Bytes {
         if !self.following.is_empty() {
             return core::mem::take(&mut self.following);
@@ -62,7 +63,7 @@ impl Outgoing {
         next
     }
 
-    /// Sends content as far as the transport accepts it. Returns whether all of it was sent.
+    /// Sends as much content as the transport accepts. Returns whether all of it was sent.
     pub(super) fn pull(&mut self, turn: &mut Turn<'_>, stream: u64) -> Result<bool, SendError> {
         loop {
             if self.rest.is_empty() {

@@ -14,7 +14,7 @@ use super::super::{Error, Timeouts};
 use super::{Listener, News};
 use crate::bridge::{SendState, Signal};
 
-/// One turn of the driver.
+/// The state of tasks during one turn of the driver.
 pub(in crate::http3) struct Batch<'a> {
     pub(super) state: MutexGuard<'a, State>,
     pub(super) effects: &'a mut Effects,
@@ -22,7 +22,7 @@ pub(in crate::http3) struct Batch<'a> {
     /// See [`Tasks::exchanges`](super::Tasks).
     pub(super) exchanges: &'a mut u64,
     pub(super) listener: Option<&'a dyn Listener>,
-    /// The listener must be notified of requests.
+    /// Set if the listener must be notified of requests.
     pub(super) has_requests: bool,
 }
 
@@ -205,7 +205,7 @@ impl AppTurn for Batch<'_> {
         }
     }
 
-    /// Stops requests whose rest is only being discarded.
+    /// Stops requests of which the remaining content is only being discarded.
     fn give_up_unwanted(&mut self, turn: &mut Turn<'_>) {
         self.stop_discarding(turn);
     }
@@ -256,7 +256,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Ends an exchange that has no stream.
+    /// Fails an exchange that has no stream.
     pub(super) fn give_up(&mut self, key: usize, error: &Error) {
         let app = &mut self.state.app;
         if let Some(exchange) = app.all.get_mut(key) {
@@ -300,7 +300,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Resets and stops the stream, as far as the task has canceled the exchange.
+    /// Resets or stops the directions of the stream that the task has canceled.
     fn cancel(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };

@@ -10,7 +10,7 @@ use super::batch::Batch;
 const READ: usize = 256 << 10;
 
 impl Batch<'_> {
-    /// Takes received content, as far as there is room.
+    /// Takes as much received content as there is room for.
     pub(super) fn read(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -58,7 +58,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Stops requests whose rest is only being discarded, since the connection is ending.
+    /// Stops requests of which the remaining content is only being discarded, since the connection
+    /// is ending.
     pub(super) fn stop_discarding(&mut self, turn: &mut Turn<'_>) {
         let app = &mut self.state.app;
         for (stream, key) in app.by_stream.iter().collect::<Vec<_>>() {

@@ -37,9 +37,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends requests that wait for a stream, as far as the peer allows more streams. Each is tried
-    /// once: those that wait for the peer's SETTINGS are skipped, since others need not wait for
-    /// them (RFC 9114 §7.2.4.2).
+    /// Sends requests that wait for a stream, as long as the peer allows more streams. Each request
+    /// is tried once. Requests that need the peer's SETTINGS are skipped, since other requests need
+    /// not wait for SETTINGS (RFC 9114 §7.2.4.2).
     pub(super) fn open_waiting(&mut self, turn: &mut Turn<'_>) {
         let mut place = 0;
         while self.state.is_open()
@@ -67,7 +67,7 @@ impl Batch<'_> {
     }
 
     /// Returns the next request to send and its position in the queue, starting from `place`. While
-    /// the handshake is not complete, only requests that may be sent early count.
+    /// the handshake is not complete, only requests that may be sent early are considered.
     fn next_waiting(&self, place: usize) -> Option<(usize, usize)> {
         let app = &self.state.app;
         let is_complete = self.state.established.is_some();
@@ -105,7 +105,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Passes a task's data to the transport, as far as it accepts it.
+    /// Passes as much of a task's data to the transport as it accepts.
     pub(super) fn write(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -120,7 +120,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Reports the peer's flow control credit to a task that waits for it.
+    /// Reports the peer's flow control credit to a task that is waiting for it.
     pub(super) fn report_credit(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream.filter(|_| exchange.send.buffer.awaits_credit()) else {
@@ -133,7 +133,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Reports credit that a message has left unused when it ended to the tasks that wait for some.
+    /// Reports flow control credit that a message left unused at its end to the tasks that are
+    /// waiting for credit.
     pub(super) fn share_returned_credit(&mut self, turn: &mut Turn<'_>) {
         if self.state.app.totals.sending.take_returned() {
             let keys: Vec<usize> = self.state.app.all.iter().map(|(key, _)| key).collect();
@@ -167,7 +168,7 @@ impl Batch<'_> {
     }
 }
 
-/// Passes this endpoint's message on `stream` to the protocol, as far as the transport accepts it.
+/// Passes as much of this endpoint's message on `stream` to the protocol as the transport accepts.
 fn write(
     turn: &mut Turn<'_>,
     stream: u64,
@@ -193,8 +194,7 @@ fn write(
             return Ok(());
         }
     }
-    // The first content is sent with the header section in one write, and so is the end if it is
-    // known.
+    // The header section and the first content are sent in one write, as is the end if it is known.
     let ends_with_content = send.trailers.is_none();
     let mut is_over = false;
     let is_all = send.buffer.hand_over(|chunk, is_last| match head.take() {

@@ -1,15 +1,15 @@
-//! Selects the fields to insert into the dynamic table.
+//! Policy that selects the fields to insert into the dynamic table.
 
-/// Minimum length of a cookie to insert, in bytes. An attacker who can send requests on the same
-/// connection and observe their sizes could guess a shorter one byte by byte (RFC 9204 §7.1).
+/// Minimum length in bytes of a cookie to insert. An attacker who can send requests on the same
+/// connection and observe their sizes could guess a shorter cookie byte by byte (RFC 9204 §7.1).
 const LEAST_COOKIE: usize = 20;
 
-/// Returns whether a field is likely to be repeated on this connection, and its value safe to
+/// Returns whether a field is likely to be repeated on this connection, and its value is safe to
 /// compress. An insertion costs one or two bytes more than a literal, so a field that is not known
 /// to differ each time is inserted on first use.
 pub(super) fn is_worth_inserting(name: &[u8], value: &[u8]) -> bool {
     match name {
-        // Different for each resource, or for each response.
+        // These fields differ for each resource or each response.
         b":path"
         | b"content-length"
         | b"content-range"
@@ -24,7 +24,7 @@ pub(super) fn is_worth_inserting(name: &[u8], value: &[u8]) -> bool {
         | b"location"
         | b"range"
         | b"set-cookie" => false,
-        // Secrets that could be guessed (§7.1.3).
+        // These fields contain secrets that could be guessed (§7.1.3).
         b"authorization" | b"proxy-authorization" => false,
         b"cookie" => value.len() >= LEAST_COOKIE,
         _ => true,

@@ -1,4 +1,4 @@
-//! The search for a field in the encoder's dynamic table.
+//! The search index for fields in the encoder's dynamic table.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use clearway_units::memory::Unused;
 
 use crate::qpack::table::{Entry, Table};
 
-/// The newest entry for each field and for each name, by hash. Two fields with the same hash
-/// displace each other, which only costs compression.
+/// Index of the newest entry for each field and for each name, by hash. Two fields with the same
+/// hash displace each other, which only reduces compression.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     fields: BTreeMap<u64, u64>,
@@ -35,8 +35,8 @@ impl Hashes {
     }
 }
 
-/// Mixes `bytes` into `state`, eight at a time. Collisions only affect which entries are found, so
-/// the hash need not be secret.
+/// Mixes `bytes` into the hash state `state`, eight bytes at a time. Collisions only affect which
+/// entries are found, so the hash need not be secret.
 fn hash(state: u64, bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |state: u64, word: u64| (state.rotate_left(5) ^ word).wrapping_mul(FACTOR);
@@ -47,7 +47,7 @@ fn hash(state: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Search {
-    /// Indexes the entries of `table`, after the search was freed.
+    /// Indexes the entries of `table` again, after the search index was freed.
     pub(super) fn restore(&mut self, table: &Table) {
         for (index, entry) in table.entries() {
             self.insert(Hashes::new(&entry.name, &entry.value), index);
@@ -73,8 +73,8 @@ impl Search {
         (table.get(index)?.name == name).then_some(index)
     }
 
-    /// Checks that the search finds the newest entry for each field and name of `table`, and
-    /// nothing else.
+    /// Checks that the search finds the newest entry for each field and name in `table`, and no
+    /// others.
     #[cfg(test)]
     pub(super) fn check_caches(&self, table: &Table) {
         let mut anew = Self::default();

@@ -2,9 +2,9 @@
 //! congestion controller, a TLS session or an ID generator from the configuration, which the
 //! transport calls.
 //!
-//! A panic inside the transport may leave the state of its connection inconsistent, but not that of
-//! others. So the connection only sends CONNECTION_CLOSE with INTERNAL_ERROR from then on; if even
-//! that panics, it ends without sending.
+//! A panic inside the transport may leave the state of its connection inconsistent, but not the
+//! state of other connections. So from then on, the connection only sends CONNECTION_CLOSE with
+//! INTERNAL_ERROR; if even that panics, it ends without sending.
 
 use core::net::SocketAddr;
 
@@ -14,13 +14,13 @@ use clearway_units::Timestamp;
 use super::Connections;
 use crate::guarded::{Panicked, guarded};
 
-/// The consequence of a panic inside the transport.
+/// Log message for a panic inside the transport.
 pub(super) const CLOSED: &str =
     "code that the transport calls panicked: its connection is closed with INTERNAL_ERROR";
 
 const ENDED: &str = "a connection panicked while it was closed: it ends without CONNECTION_CLOSE";
 
-/// The reason phrase of the CONNECTION_CLOSE.
+/// Reason phrase in the CONNECTION_CLOSE frame.
 const REASON: &str = "the application failed";
 
 impl Connections {
@@ -30,8 +30,8 @@ impl Connections {
         self.guard(now, handle, close);
     }
 
-    /// Calls a connection, which ends if that panics. Returns `None` in that case, or if there is
-    /// no such connection.
+    /// Calls `act` with a connection. If the call panics, the connection ends. Returns `None` in
+    /// that case, or if there is no such connection.
     pub(in crate::shard) fn guard<T>(
         &mut self,
         now: Timestamp,
@@ -41,7 +41,7 @@ impl Connections {
         self.guard_endpoint(now, handle, |endpoint| endpoint.connection_mut(handle).map(act))?
     }
 
-    /// Calls the endpoint on behalf of a connection, which ends if that panics.
+    /// Calls the endpoint on behalf of a connection. If the call panics, the connection ends.
     pub(in crate::shard) fn guard_endpoint<T>(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! What is kept of connections that have ended.
+//! Tests of the state that is kept for connections that have ended.
 
 use clearway_wire::VarInt;
 use rustls::crypto::aws_lc_rs::kx_group::X25519;
@@ -6,8 +6,8 @@ use rustls::crypto::aws_lc_rs::kx_group::X25519;
 use super::pending_clients::tests::{Clients, Server};
 use super::*;
 
-/// RFC 9000 §10.2: after the client's CONNECTION_CLOSE, only the connection's index and its IDs are
-/// kept, until late packets have had time to arrive.
+/// After the client's CONNECTION_CLOSE, only the connection's index and its IDs are kept, until
+/// late packets have had time to arrive (RFC 9000 §10.2).
 #[test]
 fn a_connection_that_its_peer_has_closed_is_given_back() {
     let (mut server, mut clients) = (Server::new(100), Clients::new(X25519));

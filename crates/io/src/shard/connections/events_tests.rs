@@ -1,4 +1,5 @@
-//! Applications are called for events that their own calls cause, and at their deadlines.
+//! Tests that applications are called for events that their own calls cause, and at their
+//! deadlines.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +14,8 @@ use crate::Application;
 /// Number of streams that are reset.
 const RESETS: usize = 6;
 
-/// Keeps two streams full, and resets the older one in each call that reports an event of the
-/// other.
+/// Keeps two streams full, and resets the older stream in each call that reports an event on the
+/// newer one.
 struct Filling {
     streams: Vec<StreamId>,
     calls: Arc<Mutex<Vec<Vec<Event>>>>,
@@ -49,7 +50,7 @@ impl Application for Filling {
     }
 }
 
-/// Returns a server connection with this application, whose client sends nothing any more.
+/// Returns a server connection with this application; its client sends nothing more.
 fn serving(application: impl Application + 'static) -> (Server, Timestamp) {
     let (mut server, mut clients) = (Server::new(100), Clients::new(X25519));
     let mut now = Timestamp::ORIGIN;
@@ -92,7 +93,7 @@ fn an_application_gets_the_events_of_its_own_calls() {
     }
     assert!(!server.0.has_dirty());
     let calls = calls.lock().unwrap();
-    // One call to fill the streams, one for the first reset, and one after each of them.
+    // There is one call to fill the streams, one for the first reset, and one after each reset.
     assert_eq!(calls.len(), 2 + RESETS, "{calls:?}");
     let is_writable =
         |events: &Vec<Event>| events.iter().any(|event| matches!(event, Event::Writable(_)));
@@ -109,11 +110,11 @@ fn an_application_that_takes_no_events_is_not_called_for_ever() {
     assert!(calls.lock().unwrap().len() <= 4);
 }
 
-/// How many times, and at what interval, [`Ticking`] wants to be called.
+/// Number of times that [`Ticking`] wants to be called, at a fixed interval.
 const TICKS: usize = 5;
 const INTERVAL: Duration = Duration::from_millis(3);
 
-/// Records the calls at its own deadlines.
+/// An application that records the calls at its own deadlines.
 struct Ticking {
     ticks: Arc<Mutex<Vec<Timestamp>>>,
     deadline: Option<Timestamp>,

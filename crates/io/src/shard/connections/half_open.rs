@@ -1,15 +1,17 @@
-//! Count of clients that have begun a handshake and not completed it, and whether further ones must
-//! validate their address first (RFC 9000 §8.1.2). Anyone can begin handshakes from spoofed
-//! addresses; with a Retry packet these cost neither memory nor a signature.
+//! Counts clients that have begun a handshake and not completed it, and determines whether
+//! additional clients must validate their address first (RFC 9000 §8.1.2). Anyone can begin
+//! handshakes from spoofed addresses; with a Retry packet, they cost neither memory nor a
+//! signature.
 
-/// Clients whose handshake is not complete: connections, and those whose handshake has not begun
-/// yet.
+/// The number of clients whose handshake is not complete: connections, and clients whose handshake
+/// has not begun yet.
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     count: usize,
-    /// From this many on, clients must validate their address.
+    /// Number of clients at which further clients must start to validate their address.
     limit: usize,
-    /// Clients must validate their address, until half of the limit remains.
+    /// Set if clients must validate their address, until the number has fallen to half of the
+    /// limit.
     is_limiting: bool,
 }
 

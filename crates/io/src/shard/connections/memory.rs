@@ -1,4 +1,4 @@
-//! Memory accounting of connections, and closing of the largest when memory is short.
+//! Memory accounting for connections, and closing of the largest connections when memory is short.
 
 use clearway_transport::{Connection, ConnectionHandle};
 use clearway_units::Timestamp;
@@ -8,7 +8,7 @@ use super::Connections;
 use crate::mailbox::ConnectionWaker;
 use crate::memory_budget::{Holding, MemoryBudget};
 
-/// The reason phrase of the CONNECTION_CLOSE.
+/// Reason phrase in the CONNECTION_CLOSE frame.
 const REASON: &str = "memory is short, and this connection holds the most";
 
 /// Closes a connection because memory is short.
@@ -37,8 +37,8 @@ impl Connections {
         self.budget.as_ref().is_some_and(|budget| budget.refuses(client))
     }
 
-    /// Reports what a connection holds, if that has changed substantially. Called when a turn has
-    /// done everything for it.
+    /// Reports a connection's memory use, if it has changed substantially. Called when a turn has
+    /// finished with the connection.
     pub(super) fn report_memory(&mut self, handle: ConnectionHandle) {
         let Self { budget: Some(budget), slots, endpoint, mailbox, .. } = self else { return };
         let Some(Some(slot)) = slots.get_mut(handle.index()) else { return };
@@ -72,7 +72,7 @@ impl Connections {
 }
 
 impl Drop for Connections {
-    /// The shard ends with all of its connections.
+    /// Closes the accounts of all connections, since the shard is ending.
     fn drop(&mut self) {
         (0..self.slots.len()).for_each(|index| self.close_account(index));
     }

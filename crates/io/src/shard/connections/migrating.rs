@@ -14,15 +14,15 @@ use crate::mailbox::Migration;
 use crate::shard::sockets::Sockets;
 
 /// How long a migration waits for the peer to issue a connection ID for the new path. Path
-/// validation has the same limit: three probe timeouts of a path with an unknown round-trip time
+/// validation has the same limit: three probe timeouts for a path with an unknown round-trip time
 /// (RFC 9000 §8.2.4).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A migration that cannot begin yet.
+/// A requested migration that cannot begin yet.
 pub(super) struct WaitingMigration {
     request: MigrateRequest,
-    /// When it is refused, if it waits for a connection ID. It waits for the confirmation of the
-    /// handshake as long as the connection exists.
+    /// The time at which the migration is rejected, if it waits for a connection ID. There is no
+    /// time limit on waiting for the confirmation of the handshake.
     not_after: Option<Timestamp>,
 }
 
@@ -32,7 +32,7 @@ impl WaitingMigration {
         refuse(self.request, MigrationError::Closed);
     }
 
-    /// Returns when to act on it at the latest.
+    /// Returns the time at which to act on the migration at the latest.
     pub(super) fn not_after(&self) -> Option<Timestamp> {
         self.not_after
     }
@@ -108,8 +108,8 @@ fn refuse(request: MigrateRequest, error: MigrationError) {
     let _ = guarded(REPLY, || (request.on_start)(Err(MigrateFailure::Refused(error))));
 }
 
-/// Opens a socket, and starts validating the path from there. `used` are the sockets that the
-/// connection already uses.
+/// Opens a socket, and starts to validate the path from its address. `used` are the sockets that
+/// the connection already uses.
 fn begin(
     now: Timestamp,
     connection: &mut Connection,

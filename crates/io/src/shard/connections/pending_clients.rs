@@ -1,17 +1,17 @@
-//! New clients: how much work a shard does for them in one turn of its loop, and the queues in
+//! New clients: the limit on the work that a shard does for them in one turn, and the queues in
 //! which they wait.
 //!
 //! A client's first Initial packet makes the server exchange keys and sign, which takes as long as
 //! processing a hundred datagrams of established connections; a Retry packet takes as long as
-//! several. Anyone can send Initial packets from spoofed addresses (RFC 9000 §21.2). So established
-//! connections come first: their datagrams, timers and writes. A turn sends one Retry packet, and
-//! begins one handshake at its end. While more arrives than the shard receives, only some turns
-//! begin one. Further clients wait, and when too many wait, their datagrams are dropped at the cost
-//! of a look at the header.
+//! several datagrams. Anyone can send Initial packets from spoofed addresses (RFC 9000 §21.2). So
+//! established connections come first: their datagrams, timers and writes. A turn sends one Retry
+//! packet, and begins one handshake at its end. While datagrams arrive faster than the shard
+//! receives them, only some turns begin a handshake. Additional clients wait, and when too many
+//! wait, their datagrams are dropped after only the header was read.
 //!
-//! Clients that exceed a turn's handshake do not get a Retry packet at once, although that needs no
-//! memory: clients that begin at the same moment, as many do after an interruption, would all pay a
-//! round trip for it.
+//! Clients beyond a turn's one handshake do not get a Retry packet immediately, although that needs
+//! no memory: clients that begin at the same moment, as many do after an interruption, would each
+//! pay a round trip for it.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,26 +27,26 @@ use crate::acceptor::{Accept, Decision};
 use crate::guarded::{GuardedObserver, Panicked, guarded};
 use crate::via::Via;
 
-/// Limits of the waiting clients.
+/// Limits on the waiting clients.
 #[derive(Clone, Copy)]
 struct Room {
     clients: usize,
-    /// Limit of the bytes of all their datagrams: anyone can send datagrams of 64 KiB.
+    /// Maximum total size of the clients' datagrams in bytes: anyone can send datagrams of 64 KiB.
     bytes: usize,
 }
 
-/// For clients without a validated address; further ones get a Retry packet.
+/// Limits on clients without a validated address; additional clients get a Retry packet.
 const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
-/// For clients that wait for a Retry packet; datagrams of further ones are dropped.
+/// Limits on clients that wait for a Retry packet; datagrams of additional clients are dropped.
 const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
-/// For clients with a validated address.
+/// Limits on clients with a validated address.
 const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
 /// Maximum number of queued datagrams per client: a large ClientHello takes two, and early data
 /// follows.
 const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 
-/// While there is more to receive, the shard does other work for this many times the duration of a
-/// handshake before it begins the next.
+/// Pause between handshakes while there is more to receive: the shard does other work for this many
+/// times the duration of a handshake.
 const PAUSE: u32 = 3;
 
 const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
@@ -57,11 +57,11 @@ pub(super) type ClientKey = (ConnectionId, SocketAddr);
 /// Clients that wait for their handshake or for a Retry packet.
 pub(super) struct PendingClients {
     waiting: BTreeMap<ClientKey, PendingClient>,
-    /// The order of arrival.
+    /// The waiting clients' keys in order of arrival.
     order: VecDeque<ClientKey>,
-    /// The bytes of all their datagrams.
+    /// Total size of the clients' datagrams in bytes.
     bytes: usize,
-    /// While there is more to receive, no handshake begins before this time.
+    /// The time before which no handshake begins while there is more to receive.
     not_before: Timestamp,
     /// Clients that wait for a Retry packet, with the size of each client's datagram in bytes.
     unvalidated: VecDeque<(Incoming, Option<Via>, usize)>,
@@ -72,15 +72,15 @@ pub(super) struct PendingClients {
 
 struct PendingClient {
     incoming: Incoming,
-    /// The balancer that it came from.
+    /// The balancer that forwarded the first datagram.
     via: Option<Via>,
-    /// The datagrams after the first, in order.
+    /// The client's datagrams after the first, in order.
     further: Vec<Further>,
-    /// The bytes of all its datagrams.
+    /// Total size of the client's datagrams in bytes.
     bytes: usize,
 }
 
-/// A datagram, and the balancer that it came from.
+/// A later datagram of a waiting client, and the balancer that forwarded it.
 pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
 /// Returns the limits that apply to a client and its further datagrams.
@@ -95,7 +95,7 @@ enum ClientKind {
     First { has_token: bool },
     /// A datagram of a client that is already waiting.
     Further,
-    /// Something else, which is answered cheaply or dropped.
+    /// Any other packet; the response to it is cheap, or it is dropped.
     Other,
 }
 
@@ -138,7 +138,7 @@ impl PendingClients {
         (key, kind)
     }
 
-    /// Returns whether there is room for a client whose first datagram has this many bytes.
+    /// Returns whether there is room for a client whose first datagram has `bytes` bytes.
     fn has_room(&self, room: Room, bytes: usize) -> bool {
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
@@ -150,7 +150,7 @@ impl PendingClients {
         self.waiting.insert(key, PendingClient { incoming, via, further: Vec::new(), bytes });
     }
 
-    /// Queues a further datagram of a waiting client, or drops it if there is no room.
+    /// Queues an additional datagram of a waiting client, or drops it if there is no room.
     fn push_further(
         &mut self,
         key: &ClientKey,
@@ -213,7 +213,7 @@ impl PendingClients {
 }
 
 impl Connections {
-    /// Takes in a long header datagram of a possibly new client.
+    /// Processes a long header datagram from a client that may be new.
     pub(super) fn receive_new_client(
         &mut self,
         now: Timestamp,
@@ -250,8 +250,8 @@ impl Connections {
         self.acceptor.is_some() && self.counts.half_open.is_limiting()
     }
 
-    /// Returns whether there may be room for a client that is not waiting yet, with this many bytes
-    /// in its first datagram. A token might turn out to be valid.
+    /// Returns whether there may be room for a client that is not waiting yet, with `bytes` bytes
+    /// in its first datagram. If there is a token, it might turn out to be valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
         let is_full = if has_token {
             !self.pending_clients.has_room(ROOM_FOR_VALIDATED, bytes)
@@ -270,7 +270,7 @@ impl Connections {
         bytes: usize,
     ) {
         if self.acceptor.is_none() {
-            // The endpoint refuses it.
+            // The endpoint refuses the client.
             self.decide(now, incoming, via);
             return;
         }
@@ -292,8 +292,8 @@ impl Connections {
         self.take_replies(via);
     }
 
-    /// Sends a turn's Retry packet. A turn in which much is received is long, so this takes a small
-    /// part of it.
+    /// Sends the one Retry packet of a turn. A turn in which many datagrams are received is long,
+    /// so this takes a small part of it.
     pub(in crate::shard) fn retry_next(&mut self, now: Timestamp) {
         if let Some((incoming, via)) = self.pending_clients.pop_for_retry() {
             self.retry(now, &incoming, via);
@@ -301,7 +301,8 @@ impl Connections {
     }
 
     /// Begins the handshake of the client that has waited longest, if allowed now. Called at the
-    /// end of a turn. Returns whether there was such a client, and so something to send.
+    /// end of a turn. Returns whether a client was processed, so that there may be something to
+    /// send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
         let may_begin = self.pending_clients.may_begin(now, is_behind);
         let Some(client) = may_begin.then(|| self.pending_clients.pop()).flatten() else {
@@ -313,7 +314,7 @@ impl Connections {
             self.counts.half_open.end();
         }
         for (arrival, via, mut datagram) in further {
-            // If the first datagram was forged, the genuine one may be among these.
+            // If the first datagram was forged, the genuine one may be among the later datagrams.
             if !is_accepted {
                 self.receive_new_client(now, arrival, via, &mut datagram);
             } else if let Received::Connection { handle, is_authentic } =
@@ -364,7 +365,7 @@ impl Connections {
 
     fn answer(&mut self, now: Timestamp, mut incoming: Incoming, via: Option<Via>) -> bool {
         if self.has_balancers && via.is_none() {
-            // A packet whose QUIC bit is cleared may begin like a preface.
+            // A packet with a cleared QUIC bit may look like a preface.
             incoming.forbid_greasing();
         }
         let is_refused = self.is_refused_for_memory(incoming.remote_address());

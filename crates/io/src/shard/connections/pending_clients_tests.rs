@@ -1,4 +1,4 @@
-//! A shard's connections in virtual time, without sockets: datagrams are passed in memory.
+//! Tests of a shard's connections in virtual time, without sockets: datagrams are passed in memory.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -108,7 +108,8 @@ impl Server {
         Self::with(retry_above, Some(Box::new(Accepting)))
     }
 
-    /// Like `new`, with an acceptor; without one, these are the connections of a client.
+    /// Like `new`, but with the given acceptor; without an acceptor, creates the connections of a
+    /// client.
     pub(in super::super) fn with(retry_above: usize, acceptor: Option<Box<dyn Acceptor>>) -> Self {
         let config = acceptor.is_some().then(|| Arc::new(server_config()));
         let random = Random::from_seed([if config.is_some() { 1 } else { 2 }; 32]);
@@ -145,19 +146,19 @@ impl Server {
         }
     }
 
-    /// Returns where the responses of the first connection go.
+    /// Returns the balancer to which the first connection's responses go.
     fn via(&self) -> Option<Via> {
         self.0.slots[0].as_ref().and_then(|slot| self.0.via(slot.handle))
     }
 
-    /// Runs what a turn does after receiving: connections send, and at the end one handshake
+    /// Runs the part of a turn after receiving: connections send, and at the end one handshake
     /// begins.
     pub(in super::super) fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
         let sent = self.turn(now, is_behind).into_iter();
         sent.map(|(transmit, contents)| (transmit.destination, contents)).collect()
     }
 
-    /// Like `rest_of_turn`, and returns the socket of each datagram.
+    /// Like `rest_of_turn`, but also returns the socket of each datagram.
     pub(in super::super) fn turn(
         &mut self,
         now: Timestamp,
@@ -228,7 +229,8 @@ fn a_shard_that_falls_behind_begins_few_handshakes() {
     assert_eq!(server.statistics().connections, 3);
 }
 
-/// A ClientHello with X25519MLKEM768 takes two datagrams. Others arrive in between.
+/// A ClientHello with X25519MLKEM768 takes two datagrams. Datagrams of other clients arrive in
+/// between.
 #[test]
 fn the_datagrams_of_a_client_that_waits_stay_together() {
     let mut clients = Clients::new(X25519MLKEM768);
@@ -272,7 +274,7 @@ fn a_forged_first_datagram_does_not_block_the_true_one() {
     assert_eq!((counts.connections, counts.incoming_refused), (1, 1));
 }
 
-/// A hundred Initial packets in each of fifteen turns.
+/// A hundred Initial packets arrive in each of fifteen turns.
 #[test]
 fn what_waits_is_bounded_and_the_rest_is_counted() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(300));
@@ -289,7 +291,7 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     }
     let dropped = server.statistics().incoming_dropped;
     assert!(dropped > 900, "{dropped}");
-    // Nothing arrives any more.
+    // No more datagrams arrive.
     while server.0.has_pending_clients() {
         let before = server.statistics();
         server.rest_of_turn(at(9), false);
@@ -306,8 +308,8 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     );
 }
 
-/// This also holds before Retry packets are required: handshakes may begin more slowly than clients
-/// arrive.
+/// Dropped datagrams are not copied, even before Retry packets are required: handshakes may begin
+/// more slowly than clients arrive.
 #[test]
 fn what_is_dropped_is_not_copied() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -318,14 +320,14 @@ fn what_is_dropped_is_not_copied() {
     let last = &first[all..];
     let whole = allocation_counter::measure(|| server.receive(at(1), last));
     assert_eq!(server.statistics().incoming_dropped, 1);
-    // The cost of what the test itself passes on.
+    // Measures the allocations that the test itself makes when it passes datagrams on.
     let (_, datagram) = &last[0];
     let own = allocation_counter::measure(|| drop(datagram.clone()));
     assert_eq!(whole.count_total, own.count_total);
 }
 
-/// Anyone can send datagrams of 64 KiB that begin like a client's first one, and many with the same
-/// connection ID.
+/// Anyone can send datagrams of 64 KiB that begin like a client's first datagram, and many with the
+/// same connection ID.
 #[test]
 fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -340,7 +342,7 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     server.receive(at(1), &large);
     assert!(server.0.pending_clients.bytes <= ROOM.bytes);
     assert_eq!(server.0.pending_clients.order.len(), ROOM.bytes / 65_000);
-    // There is room for further small ones, but only for a few from this client.
+    // There is room for more small datagrams, but only for a few from this client.
     let small: Sent = (large[0].0, large[0].1[..100].to_vec());
     for _ in 0..100 {
         server.receive(at(1), core::slice::from_ref(&small));
@@ -354,7 +356,7 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     assert!(server.0.pending_clients.bytes <= ROOM.bytes);
 }
 
-/// The bound that `ServerConfig::retry_above` states.
+/// Tests the bound that the documentation of `ServerConfig::retry_above` states.
 #[test]
 fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
     const LIMIT: usize = 100;
@@ -391,7 +393,7 @@ fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     }
     assert_eq!(server.statistics().retries_sent, 12);
 
-    // A client that answers its Retry packet is served.
+    // A client that responds to its Retry packet is served.
     let client = clients.all.len() - 1;
     sent.retain(|(destination, _)| *destination == clients.all[client].1);
     for turn in 2..30 {
@@ -407,7 +409,8 @@ fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     let counts = server.statistics();
     assert_eq!((counts.connections, counts.connections_half_open), (9, 8));
 
-    // The handshakes of the others time out, and the next client need not validate its address.
+    // The handshakes of the other clients time out, and the next client need not validate its
+    // address.
     let timeout = at(30) + TransportConfig::default().handshake_timeout();
     while server.0.next_deadline().is_some_and(|deadline| deadline <= timeout) {
         let deadline = server.0.next_deadline().unwrap();
@@ -421,8 +424,8 @@ fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     assert_eq!((counts.retries_sent, counts.connections_half_open), (12, 1));
 }
 
-/// Even if every turn is full of Initial packets, a connection's datagrams are answered in the turn
-/// that receives them.
+/// Even if every turn is full of Initial packets, the response to a connection's datagrams is sent
+/// in the turn that receives them.
 #[test]
 fn established_connections_are_answered_in_the_same_turn() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -511,8 +514,8 @@ fn balancer(last: u8) -> Option<Via> {
     Some(Via { balancer: ([192, 0, 2, last], 7000).into(), local_ip })
 }
 
-/// A waiting client keeps its balancer, and a connection follows its client to another balancer,
-/// but not other senders.
+/// A waiting client keeps its balancer. A connection follows its client to another balancer, but
+/// does not follow other senders.
 #[test]
 fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
     let (mut clients, mut server) = (Clients::new(X25519MLKEM768), Server::new(usize::MAX));
@@ -535,7 +538,7 @@ fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
         clients.endpoint.connection_mut(handle).unwrap().ping();
         clients.send(at(20), 0)
     };
-    // A replayed datagram changes nothing, and neither does a modified one.
+    // A replayed or modified datagram does not change the balancer.
     server.receive_via(at(20), balancer(2), &last);
     assert_eq!(server.via(), balancer(1));
     let mut flight = send_more(&mut clients);
@@ -545,13 +548,13 @@ fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
     assert_eq!(server.via(), balancer(1));
     server.receive_via(at(20), balancer(4), &true_one);
     assert_eq!(server.via(), balancer(4));
-    // Without a balancer, as in a process that no longer has any configured.
+    // The datagram comes directly, as in a process that no longer has any balancers configured.
     let flight = send_more(&mut clients);
     server.receive_via(at(20), None, &flight);
     assert_eq!(server.via(), None);
 }
 
-/// Retry packets and refusals go to the balancer that the client's datagram came from.
+/// Retry packets and refusals go to the balancer that forwarded the client's datagram.
 #[test]
 fn replies_go_to_the_balancer_of_what_they_answer() {
     for accepts in [true, false] {

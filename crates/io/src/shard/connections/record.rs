@@ -1,4 +1,4 @@
-//! Counting and logging per connection.
+//! Counters and logging for each connection.
 
 use core::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::statistics::ShardStatistics;
 pub(super) struct ConnectionCounts {
     pub(super) half_open: HalfOpen,
     pub(super) accepted: u64,
-    /// Retry packets sent.
+    /// Number of Retry packets sent.
     pub(super) retries: u64,
     pub(super) refused: u64,
     handshakes_completed: u64,
@@ -53,7 +53,7 @@ impl ConnectionCounts {
         statistics.probe_timeouts = self.totals.probe_timeouts;
     }
 
-    /// Adds what a connection has counted between two snapshots.
+    /// Adds the difference between two snapshots of a connection's counters.
     fn add(&mut self, before: &Totals, now: &Totals) {
         let add = |sum: &mut u64, before: u64, now: u64| *sum += now.saturating_sub(before);
         let sums = &mut self.totals;
@@ -68,11 +68,12 @@ impl ConnectionCounts {
     }
 }
 
-/// A connection's span, and the part of its counters that the shard's counters include.
+/// A connection's tracing span, and the part of its counters that the shard's counters already
+/// include.
 #[derive(Debug)]
 pub(super) struct ConnectionRecord {
-    /// The span of everything that the connection's application does. Disabled, and free of cost,
-    /// unless the program has a subscriber.
+    /// The tracing span for everything that the connection's application does. Disabled, without
+    /// any cost, unless the program has a subscriber.
     pub(super) span: Span,
     totals: Totals,
     /// The peer's address.
@@ -122,7 +123,7 @@ impl ConnectionRecord {
         }
     }
 
-    /// Counts what has happened since the last call, and logs the stages that the connection has
+    /// Updates the counters since the last call, and logs the stages that the connection has
     /// reached. Must be called after each batch.
     pub(super) fn update(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         let totals = connection.totals();

@@ -5,13 +5,14 @@ use clearway_units::Timestamp;
 
 use super::Connections;
 
-/// Number of connections to check per turn. Each that has IDs of an earlier configuration sends a
-/// packet, which takes about as long as receiving a datagram: the others wait no longer than for a
-/// batch.
+/// Number of connections to check per turn. Each connection that has IDs of an earlier
+/// configuration sends a packet, which takes about as long as receiving a datagram, so other
+/// connections wait no longer than for a batch.
 const IN_A_TURN: usize = 32;
 
 impl Connections {
-    /// Starts at the first connection, in this turn and the following ones.
+    /// Starts to replace the connection IDs of all connections, over this turn and the following
+    /// ones.
     pub(in crate::shard) fn begin_replacing_ids(&mut self) {
         self.replacing = Some(0);
     }
@@ -20,8 +21,8 @@ impl Connections {
         self.replacing.is_some()
     }
 
-    /// Replaces the IDs of the next connections, a bounded number. Connections that begin in the
-    /// meantime have IDs of the new configuration, whatever their index.
+    /// Replaces the IDs of a bounded number of connections. Connections that begin in the meantime
+    /// have IDs of the new configuration, whatever their index.
     pub(in crate::shard) fn replace_ids(&mut self, now: Timestamp) {
         let Some(first) = self.replacing else { return };
         let end = self.slots.len().min(first + IN_A_TURN);

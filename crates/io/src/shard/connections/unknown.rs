@@ -3,8 +3,8 @@
 use core::fmt;
 use core::net::SocketAddr;
 
-/// How much of a datagram is logged: a long header up to the end of the longest Destination
-/// Connection ID.
+/// Number of bytes of a datagram that are logged: a long header up to the end of the longest
+/// Destination Connection ID.
 const BEGINNING: usize = 26;
 
 /// Logs a datagram that belongs to no connection, with its first bytes, which contain the

@@ -1,5 +1,5 @@
-//! The effects of commands happen in the turn that executes them: no virtual time passes, and no
-//! other event is needed.
+//! Tests that the effects of commands happen in the turn that executes them: no virtual time
+//! passes, and no other event is needed.
 
 use core::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ impl Acceptor for Door {
     }
 }
 
-/// A datagram in transit: its arrival time, its receiving endpoint, and the client's socket that it
-/// comes from or goes to.
+/// A datagram in transit: its arrival time, its receiving endpoint, and the client's socket from or
+/// to which it is sent.
 struct Datagram {
     at: Timestamp,
     to: usize,
@@ -51,14 +51,14 @@ struct Datagram {
     contents: Vec<u8>,
 }
 
-/// The connections of a client, number 0, and of a server, number 1.
+/// The connections of a client (number 0) and of a server (number 1).
 struct World {
     now: Timestamp,
     ends: [Server; 2],
     logs: [Log; 2],
     network: Vec<Datagram>,
     census: Arc<Census>,
-    /// How many times the client's last connection disappeared.
+    /// Number of times that the client's last connection disappeared.
     emptied: Arc<AtomicUsize>,
 }
 
@@ -96,8 +96,8 @@ impl World {
         self.ends[0].0.connect(self.now, request, SERVER, counted);
     }
 
-    /// Runs turns until nothing is left to do at the current time. Returns what was sent: by which
-    /// endpoint, and from or to which socket of the client.
+    /// Runs turns until nothing is left to do at the current time. Returns the sending endpoint of
+    /// each datagram that was sent, and the client's socket that it was sent from or to.
     fn settle(&mut self) -> Vec<(usize, SocketIndex)> {
         let mut sent = Vec::new();
         for end in [0, 1].repeat(10) {
@@ -113,7 +113,7 @@ impl World {
         sent
     }
 
-    /// Advances time, and only handles what is due.
+    /// Advances time, and handles only events that are due.
     fn run_until(&mut self, until: Timestamp) {
         loop {
             self.settle();
@@ -161,7 +161,7 @@ impl World {
         started
     }
 
-    /// Returns when an endpoint had an event of a kind for the first time.
+    /// Returns the time of an endpoint's first event of a kind.
     fn first(&self, end: usize, is_wanted: impl Fn(&Event) -> bool) -> Option<Timestamp> {
         let log = self.logs[end].lock().unwrap();
         log.iter().find(|(_, event)| is_wanted(event)).map(|(at, _)| *at)
@@ -199,7 +199,8 @@ fn a_migration_begins_at_once() {
     }
 }
 
-/// A migration that waits for the confirmation of the handshake begins in that turn.
+/// A migration that waits for the confirmation of the handshake begins in the turn of that
+/// confirmation.
 #[test]
 fn a_migration_that_waits_begins_with_the_packet_that_permits_it() {
     let mut world = World::new();
@@ -247,14 +248,14 @@ fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
             last = Some(next);
         }
         assert_eq!((world.emptied.load(Ordering::SeqCst), world.census.count()), (1, 0));
-        // Three probe timeouts (RFC 9000 §10.2).
+        // The closing period is three probe timeouts (RFC 9000 §10.2).
         assert!(last.is_some_and(|last| last <= now + Duration::from_millis(500)), "{last:?}");
     }
 }
 
 #[test]
 fn attempts_and_pending_clients_learn_of_the_end_at_once() {
-    // The peer has not answered yet, so nothing is awaited.
+    // The peer has not answered yet, so there is no closing period.
     let mut world = World::new();
     world.connect();
     world.settle();

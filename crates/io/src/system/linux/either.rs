@@ -1,4 +1,4 @@
-//! Wake-ups in tests: those of other systems if `CLEARWAY_POLLER=portable` is set.
+//! Wake-ups in tests, which use the portable implementation if `CLEARWAY_POLLER=portable` is set.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ pub(crate) enum WakeReceiver {
     Loopback(loopback::WakeReceiver),
 }
 
-/// Wakes the thread from any other one.
+/// Wakes the thread; usable from any other thread.
 pub(crate) enum Waker {
     Eventfd(eventfd::Waker),
     Loopback(loopback::Waker),

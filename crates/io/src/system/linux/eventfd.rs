@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 /// The receiving end of wake-ups.
 pub(crate) struct WakeReceiver(Arc<OwnedFd>);
 
-/// Wakes the thread from any other one.
+/// Wakes the thread; usable from any other thread.
 pub(crate) struct Waker(Arc<OwnedFd>);
 
 /// Returns two handles to one eventfd.
@@ -26,7 +26,7 @@ impl Waker {
 }
 
 impl WakeReceiver {
-    /// Forgets the wake-ups that have arrived.
+    /// Discards the wake-ups that have arrived.
     pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

@@ -1,4 +1,4 @@
-//! Programs with which the kernel selects among the sockets of one address.
+//! BPF programs with which the kernel selects among the sockets at one address.
 
 mod classic;
 mod ebpf;
@@ -13,27 +13,27 @@ use crate::shard_ids::{IdFormat, Layout};
 
 /// The bit of the first octet that marks a long header.
 const IS_LONG: u32 = 0x80;
-/// The Destination Connection ID of a short header.
+/// Offset of the Destination Connection ID in a short header.
 const SHORT_ID: u32 = 1;
-/// The length of the Destination Connection ID of a long header.
+/// Offset of the length of the Destination Connection ID in a long header.
 const LONG_ID_LEN: u32 = 5;
-/// The Destination Connection ID of a long header.
+/// Offset of the Destination Connection ID in a long header.
 const LONG_ID: u32 = 6;
 
-/// Returns how much of a long header packet the programs read: up to the octet that encodes the
-/// shard.
+/// Returns how many bytes of a long header packet the programs read: up to the octet that encodes
+/// the shard.
 const fn read_len(layout: Layout) -> u32 {
     LONG_ID + layout.shard_octet() as u32 + 1
 }
 
-/// Makes the kernel select among the sockets of each address by the connection ID and the header
-/// form: with `best`, or the best method that the system allows.
+/// Makes the kernel select among the sockets at each address by the connection ID and the header
+/// form, with `best` or the best method that the system allows.
 ///
-/// Long headers have separate sockets. So short ones, which are nearly all that connections need
-/// after the handshake, do not wait behind them, and are not lost if there are too many: anyone can
-/// send clients' Initial packets. The connection IDs of these are chosen by the client; their first
-/// octet selects the shard, so that all first packets of a client reach the same shard, whatever
-/// its address.
+/// Long headers have separate sockets. So packets with short headers, which are nearly all packets
+/// after the handshake, do not wait behind long headers, and are not dropped if there are too many
+/// of these: anyone can send Initial packets. The client chooses the connection ID of Initial
+/// packets. Its first octet selects the shard, so that all first packets of a client reach the same
+/// shard, whatever the client's address.
 pub(crate) fn steer(addresses: &[AtAddress<'_>], format: IdFormat, best: Steering) -> Steering {
     if best >= Steering::Ebpf {
         match addresses.iter().try_for_each(|address| ebpf::attach(address, format)) {

@@ -24,7 +24,7 @@ fn group(address: &str, count: usize) -> Vec<Socket> {
     sockets
 }
 
-/// Groups the sockets; those after the first `shards` are for long headers.
+/// Groups the sockets; sockets after the first `shards` are for long headers.
 fn at_address(sockets: &[Socket], shards: usize) -> AtAddress<'_> {
     let (own, long) = sockets.split_at(shards);
     AtAddress { own: own.iter().collect(), long: long.iter().collect() }
@@ -69,15 +69,15 @@ fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn Connec
     let Some(id_len) = format.layout().quic_lb_len() else {
         return Box::new(ShardIds::new(format, shard, generation));
     };
-    // With a key, one octet more than server ID and nonce follows the first.
+    // With a key, one octet in addition to the server ID and the nonce follows the first octet.
     let (config, server_id) = (ConfigId::new(4).unwrap(), ServerId::new(&[9, 9]).unwrap());
     let config = QuicLb::new(config, server_id, usize::from(id_len) - 4, Some([7; 16])).unwrap();
     let shared = SharedQuicLb::new(config, format, generation).unwrap();
     Box::new(BalancedIds::new(Arc::new(shared), shard))
 }
 
-/// Packets from 32 ports, with both header forms and IDs of every shard, reach their shards; others
-/// may arrive anywhere. `has_long`: whether long headers have separate sockets.
+/// Packets from 32 ports, with both header forms and IDs of every shard, reach their shards; other
+/// packets may arrive anywhere. `has_long`: whether long headers have separate sockets.
 fn finds_shards(
     address: &str,
     format: IdFormat,
@@ -95,7 +95,7 @@ fn finds_shards(
             all.push(ids(format, shard, *generation).generate(&mut random));
         }
     }
-    // Checking a large group takes long.
+    // Checking a large group takes a long time.
     let enough = if count > 8 { 2 } else { 32 };
     for sender in senders(sockets[0].local_address(), enough) {
         for id in &all {
@@ -110,7 +110,8 @@ fn finds_shards(
         if has_long {
             let of_long = received.split_off(count);
             let is_long = |it: &Vec<u8>| it[0] == 0xc0;
-            // A packet that is too short, or without an ID of ours or a shard, may arrive anywhere.
+            // A packet that is too short, or whose ID is not ours or names no shard, may arrive
+            // anywhere.
             let ours = |it: &&Vec<u8>| it.len() > 40 && of(format, it).is_some();
             assert!(!received.iter().flatten().filter(ours).any(is_long));
             assert!(of_long.iter().flatten().filter(ours).all(is_long));
@@ -139,7 +140,8 @@ fn of(format: IdFormat, datagram: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns packets with a client's own IDs, with an ID of no shard, and too short to have any.
+/// Returns packets with IDs chosen by the client, with an ID that belongs to no shard, and without
+/// a complete ID.
 fn others(format: IdFormat) -> Vec<Vec<u8>> {
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len(), layout.shard_octet());
@@ -224,7 +226,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
 }
 
-/// 256 shards: every value of the octet stands for one.
+/// With 256 shards, every value of the octet represents one.
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
@@ -236,8 +238,8 @@ fn the_largest_group() {
     }
 }
 
-/// Without separate sockets for long headers, a client without a connection ID of ours stays at one
-/// socket.
+/// Without separate sockets for long headers, all packets of a client that does not have a
+/// connection ID of ours reach one socket.
 #[test]
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
@@ -245,7 +247,7 @@ fn first_flights_go_by_the_address() {
         let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), steering);
         assert_eq!(steered, steering);
         let mut used = vec![false; 3];
-        // Enough that every socket receives some.
+        // There are enough senders that every socket receives some packets.
         for sender in senders(sockets[0].local_address(), 64) {
             for first in [1_u8, 2, 3] {
                 sender.send(&long(&[first; 8])).unwrap();
@@ -260,8 +262,8 @@ fn first_flights_go_by_the_address() {
     }
 }
 
-/// A client's first packets reach one shard, whatever its address, and those of different clients
-/// reach all shards.
+/// A client's first packets reach one shard, whatever the client's address, and the first packets
+/// of different clients reach all shards.
 #[test]
 fn first_flights_go_by_the_connection_id_of_the_client() {
     for steering in [Steering::ClassicBpf, best()] {

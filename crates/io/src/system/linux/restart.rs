@@ -1,9 +1,9 @@
-//! Hot restart: a process takes over the port of a running one.
+//! Hot restart: a process takes over the port of a running process.
 //!
-//! Both have the same UDP sockets: the new process gets duplicates through a unix socket, so that
-//! the group at the port stays the same, with its order and its steering program. From the handover
-//! on, only the new process receives. It forwards datagrams with a connection ID of the old one,
-//! and the old one sends through its own duplicates.
+//! Both processes have the same UDP sockets: the new process gets duplicates through a unix socket,
+//! so that the SO_REUSEPORT group remains the same, with its order and its steering program. From
+//! the handover on, only the new process receives. It forwards datagrams with connection IDs of the
+//! old process, and the old process sends through its own duplicates.
 
 pub mod hand_over;
 mod keeper;
@@ -38,17 +38,17 @@ pub(crate) use replaceable::{HandOver, Replaceable};
 /// How long a starting process waits for the running one to respond, and to stop receiving.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Lets a server replace a running one, and be replaced: no connection is interrupted and no client
-/// is refused.
+/// Lets a server replace a running server, and be replaced later: no connection is interrupted and
+/// no client is refused.
 ///
-/// Processes with the same path for their unix socket replace each other. The new one gets the UDP
-/// sockets of the running one, and receives exclusively once it has started. The old process keeps
-/// its connections: the new one forwards datagrams with its connection IDs to it, which costs one
-/// copy and two system calls each. When the old process has ended, packets of its connections are
-/// answered with stateless resets.
+/// Processes with the same path for their unix socket replace each other. The new process gets the
+/// UDP sockets of the running one, and is the only one to receive from them once it has started.
+/// The old process keeps its connections: the new process forwards datagrams with their connection
+/// IDs to it, which costs one copy and two system calls each. When the old process has ended, the
+/// new one responds to packets of the old connections with stateless resets.
 ///
-/// The socket is accessible only to this user, and each process checks that the other one has its
-/// own effective user ID.
+/// The socket is accessible only to this user, and each process checks that the other one has the
+/// same effective user ID.
 pub struct HotRestart {
     path: PathBuf,
     role: Role,
@@ -57,7 +57,7 @@ pub struct HotRestart {
     on_replaced: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// The running process, and what it hands over.
+/// The running process, and the state that it hands over.
 struct Predecessor {
     conversation: Conversation,
     /// The socket to which starting processes connect.
@@ -70,18 +70,18 @@ struct Predecessor {
 
 /// The handover state of one shard.
 pub(crate) struct InheritedShard {
-    /// The socket with which connections begin, and those at the preferred addresses.
+    /// The socket on which connections begin, and the sockets at the preferred addresses.
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) pipe: OwnedFd,
 }
 
 impl HotRestart {
     /// Looks for a running process that listens at `path`, and prepares to replace it if there is
-    /// one. It continues to serve until the group of shards starts to which this is
-    /// [passed](crate::GroupOptions::hot_restart); if that fails, or this is dropped, it continues
-    /// unaffected.
+    /// one. The running process continues to serve until the group of shards to which this is
+    /// [passed](crate::GroupOptions::hot_restart) starts; if that fails, or this is dropped, it
+    /// continues unaffected.
     ///
-    /// This may block for some seconds.
+    /// This may block for several seconds.
     ///
     /// # Errors
     /// [`HotRestartError::Draining`] if the running process has replaced another one that still has
@@ -90,9 +90,9 @@ impl HotRestart {
         Self::of(Role::Server, path.as_ref())
     }
 
-    /// Like [`at`](Self::at), for a load balancer. Its threads [hand over](hand_over) their
-    /// complete state to their successors, so that the replaced process can end immediately.
-    /// Datagrams that arrive meanwhile wait in the sockets.
+    /// Like [`at`](Self::at), for a load balancer. A balancer's threads [hand over](hand_over)
+    /// their complete state to their successors, so that the replaced process can end immediately.
+    /// Datagrams that arrive in the meantime wait in the sockets.
     ///
     /// # Errors
     /// As for [`at`](Self::at).
@@ -118,35 +118,36 @@ impl HotRestart {
         self.predecessor.is_some()
     }
 
-    /// Returns the address at which the process to replace listens, which this one takes over.
+    /// Returns the address at which the process to replace listens; this process takes it over.
     pub fn local_address(&self) -> Option<SocketAddr> {
         let predecessor = self.predecessor.as_ref()?;
         predecessor.shards.first()?.sockets.first()?.local_addr().ok()
     }
 
-    /// Returns the number of shards of the process to replace, which must be the same in this one.
+    /// Returns the number of shards in the process to replace; this process must have the same
+    /// number.
     pub fn shards(&self) -> Option<usize> {
         self.predecessor.as_ref().map(|predecessor| predecessor.shards.len())
     }
 
     /// Returns the bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key),
-    /// which both processes share. With it, the new one can reset the connections that the old one
-    /// has left.
+    /// which both processes share. With this key, the new process can reset connections of the old
+    /// process after that has ended.
     pub fn reset_key(&self) -> [u8; 32] {
         self.secrets.reset_key
     }
 
     /// Returns bytes for the ticket and token keys
     /// ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes share: the new
-    /// process accepts a client that got a Retry from the old one. Keys from elsewhere must be the
-    /// same in both.
+    /// process accepts a client that got a Retry from the old one. Other ticket keys must also be
+    /// the same in both processes.
     pub fn ticket_secret(&self) -> [u8; 32] {
         self.secrets.ticket_secret
     }
 
     /// Adds a callback for when another process has replaced this one; it is called on any thread.
-    /// From then on, only the existing connections receive anything. They should be closed
-    /// gracefully; the new process cannot be replaced before they have ended.
+    /// From then on, this process receives datagrams only for its existing connections. They should
+    /// be closed gracefully; the new process cannot be replaced until they have ended.
     pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
         let before = self.on_replaced.take();
         self.on_replaced = Some(Box::new(move || {
@@ -163,8 +164,8 @@ impl HotRestart {
         before.map_or_else(Generation::default, Generation::other)
     }
 
-    /// Takes the sockets of the process to replace, and the pipes to its shards; `None` if there is
-    /// no such process.
+    /// Removes and returns the sockets of the process to replace, and the pipes to its shards;
+    /// `None` if there is no such process.
     pub(crate) fn take_inherited(&mut self) -> Option<InheritedGroup> {
         let predecessor = self.predecessor.as_mut()?;
         let shards = core::mem::take(&mut predecessor.shards);
@@ -172,8 +173,8 @@ impl HotRestart {
         Some(InheritedGroup { shards, steering, layout })
     }
 
-    /// Performs all steps that may fail. If there is no process to replace, the next process can
-    /// connect from here on. `sockets` are duplicates of the shards' sockets.
+    /// Performs all steps of the handover that may fail. If there is no process to replace, the
+    /// next process can connect from here on. `sockets` are duplicates of the shards' sockets.
     pub(crate) fn prepare(
         self,
         sockets: Vec<Vec<OwnedFd>>,
@@ -200,15 +201,16 @@ impl HotRestart {
     }
 }
 
-/// The state that a process gets from the one that it replaces.
+/// The state that a process gets from the process that it replaces.
 pub(crate) struct InheritedGroup {
     pub(crate) shards: Vec<InheritedShard>,
     pub(crate) steering: Option<Steering>,
-    /// The layout of its connection IDs.
+    /// The layout of the process's connection IDs.
     pub(crate) layout: Layout,
 }
 
-/// A process whose shards have started. If it replaces another one, they do not receive yet.
+/// A process whose shards have started. If it replaces another process, its shards do not receive
+/// yet.
 pub struct Prepared {
     kept: Kept,
     keeper: Keeper,
@@ -251,7 +253,7 @@ impl fmt::Debug for HotRestart {
     }
 }
 
-/// Returns the error for a conversation in which the other process stops responding.
+/// Returns the error for a handover in which the other process stops responding.
 fn silent(error: &io::Error) -> HotRestartError {
     match error.kind() {
         ErrorKind::WouldBlock => HotRestartError::Busy,
@@ -260,7 +262,7 @@ fn silent(error: &io::Error) -> HotRestartError {
     }
 }
 
-/// Returns whether the process to replace listens at this address; port 0 means any.
+/// Returns whether the process to replace listens at this address; port 0 means any port.
 pub(crate) fn is_same(running: SocketAddr, asked: SocketAddr) -> bool {
     running.ip() == asked.ip() && (asked.port() == 0 || running.port() == asked.port())
 }

@@ -1,4 +1,4 @@
-//! No steering programs: a shard does not share its address.
+//! There are no steering programs on these systems: a shard does not share its address.
 
 use std::io;
 
@@ -9,7 +9,7 @@ pub(crate) fn steer(_: &[AtAddress<'_>], _: IdFormat, _: Steering) -> Steering {
     Steering::Hash
 }
 
-/// Leaves long headers at the same socket as short ones.
+/// Does nothing: long headers arrive at the same socket as short ones.
 pub(crate) fn divide(_: &[AtAddress<'_>]) -> io::Result<()> {
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! No hot restart: its types cannot be constructed, so their methods can never be called.
+//! There is no hot restart on these systems: its types cannot be constructed, so their methods can
+//! never be called.
 #![expect(dead_code, reason = "the fields and variants have no values on this system")]
 
 use core::convert::Infallible;
@@ -18,7 +19,8 @@ use super::super::steering::Steering;
 use crate::datagrams::Meta;
 use crate::shard_ids::{Generation, Layout};
 
-/// Lets a server replace a running one, which requires Linux: on this system, no value exists.
+/// Lets a server replace a running server. This requires Linux: on other systems, no value of this
+/// type exists.
 pub struct HotRestart(Infallible);
 
 impl HotRestart {
@@ -133,7 +135,7 @@ pub(crate) struct HandOver {
 
 pub(crate) struct Conversation(Infallible);
 
-/// What happened to a datagram.
+/// The outcome of sending a datagram to the other process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Done,

@@ -1,4 +1,4 @@
-//! macOS and FreeBSD.
+//! Support for macOS and FreeBSD.
 
 use std::io;
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
 }
 
 /// Returns whether a receive call returned the error of an earlier send call instead of a datagram.
-/// These systems do that only for connected sockets.
+/// These systems do so only for connected sockets.
 pub(crate) fn is_reset(_: &io::Error) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Linux: sendmmsg(2), the error queue, and several sockets at one address.
+//! Support for Linux: sendmmsg(2), the error queue, and several sockets at one address.
 
 use core::mem::MaybeUninit;
 use core::net::SocketAddr;
@@ -17,23 +17,23 @@ use super::super::{Batch, RECEIVE_BUFFERS};
 
 /// Maximum number of batches per call.
 pub(crate) const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
-/// A receive call that fills this many buffers may have left datagrams: recvmmsg(2) fills all that
-/// it can.
+/// A receive call that fills at least this many buffers may have left datagrams in the socket:
+/// recvmmsg(2) fills all that it can.
 pub(crate) const FILLED_WITH_MORE: usize = RECEIVE_BUFFERS;
 
 /// Sets up a socket, and turns off a feature that quinn-udp enables without having room for its
 /// data.
 pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
-    // quinn-udp 0.6.3 requests the time of arrival, and provides 96 bytes for this and all other
-    // control messages: not enough for the ECN field of coalesced datagrams. An error only means
-    // that the kernel lacks the option, and then there is no timestamp either.
+    // quinn-udp 0.6.3 requests the arrival time, and provides 96 bytes for it and all other control
+    // messages, which does not leave enough for the ECN field of coalesced datagrams. An error only
+    // means that the kernel lacks the option, and then there is no timestamp either.
     let _ = setsockopt(socket, ReceiveTimestampns, &false);
     Ok(state)
 }
 
 /// Returns whether a receive call returned the error of an earlier send call instead of a datagram.
-/// Linux does not do that: it returns ICMP errors of connected sockets with their own codes.
+/// Linux never does: it returns ICMP errors on connected sockets with their own codes.
 pub(crate) fn is_reset(_: &io::Error) -> bool {
     false
 }
@@ -56,7 +56,7 @@ pub(crate) fn share_address(socket: &impl AsFd) -> io::Result<()> {
     Ok(setsockopt(socket, ReusePort, &true)?)
 }
 
-/// Passes batches to the kernel in one call. Returns how many of them it has taken.
+/// Passes batches to the kernel in one call. Returns how many of them the kernel has accepted.
 pub(crate) fn send_together<'a>(
     socket: &UdpSocket,
     batches: impl Iterator<Item = Batch<'a>>,
@@ -71,7 +71,7 @@ pub(crate) fn send_together<'a>(
     sendmmsg(socket.as_fd(), messages)
 }
 
-/// Takes an entry from the error queue. Returns the destination of the datagram that caused it.
+/// Removes an entry from the error queue. Returns the destination of the datagram that caused it.
 pub(crate) fn next_error(socket: &UdpSocket) -> io::Result<Option<SocketAddr>> {
     let mut payload = [0; 1];
     let mut space = [MaybeUninit::uninit(); 256];

@@ -1,4 +1,4 @@
-//! Windows, and Wine.
+//! Support for Windows and Wine.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -19,14 +19,14 @@ pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     }
 }
 
-/// Sets up an IPv4 socket for Wine, which cannot read IPV6_V6ONLY of it, as quinn-udp does. The
-/// state says only what the system supports, so that of an IPv6 socket is used. The IPv4 socket
-/// itself gets no options: it does not report destination addresses, and does not set the Don't
-/// Fragment bit.
+/// Sets up an IPv4 socket for Wine. quinn-udp reads IPV6_V6ONLY, which Wine cannot read on an IPv4
+/// socket. The state contains only what the system supports, so an IPv6 socket's state is used. The
+/// IPv4 socket itself gets no options: it does not report destination addresses, and does not set
+/// the Don't Fragment bit.
 fn state_for_wine(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     socket.set_nonblocking(true)?;
     let other = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
-    // Only a dual-stack socket shows what is supported for IPv4.
+    // Only a dual-stack socket reveals which features are supported for IPv4.
     other.set_only_v6(false)?;
     UdpSocketState::new((&other).into())
 }

@@ -1,8 +1,9 @@
-//! Classic BPF (SO_ATTACH_REUSEPORT_CBPF): a program that returns the number of the socket. It needs no privilege.
+//! Classic BPF (SO_ATTACH_REUSEPORT_CBPF): a program that returns the number of the socket. This
+//! requires no privileges.
 //!
-//! The kernel numbers the sockets of an address in the order in which they were bound, and gives
-//! the number of a closed one to the last of them. So none is closed before all are: see
-//! `PeerShards::give_away_sockets`.
+//! The kernel numbers the sockets at an address in the order in which they were bound, and gives
+//! the number of a closed socket to the last one. So no socket is closed before all of them are:
+//! see `PeerShards::give_away_sockets`.
 
 use std::io;
 
@@ -17,7 +18,7 @@ use nix::sys::socket::sockopt::AttachReusePortCbpf;
 use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 
-/// Larger than any socket number: makes the kernel select by its hash.
+/// A value larger than any socket number, which makes the kernel select by its hash.
 const NONE: u32 = u32::MAX;
 const LENGTH: usize = 21;
 
@@ -39,7 +40,7 @@ fn attach_program(first: &Socket, program: &mut [sock_filter]) -> io::Result<()>
     Ok(setsockopt(first, AttachReusePortCbpf, &program)?)
 }
 
-/// Returns the program. It sees the UDP payload.
+/// Returns the program, which sees the UDP payload.
 fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
     let (count, limit) = (u32::from(format.count()), u32::from(format.limit()));
     let layout = format.layout();

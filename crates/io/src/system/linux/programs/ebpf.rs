@@ -1,4 +1,4 @@
-//! eBPF (SO_ATTACH_REUSEPORT_EBPF): a program that selects from an array of sockets. It needs
+//! eBPF (SO_ATTACH_REUSEPORT_EBPF): a program that selects from an array of sockets. This requires
 //! CAP_BPF.
 //!
 //! Written instruction by instruction, so that no compiler is needed. In C:
@@ -22,9 +22,9 @@
 //! }
 //! ```
 //!
-//! With QUIC-LB the first octet can have any value. Without separate sockets for long headers,
-//! these go to the same sockets as short ones; IDs chosen by the client are distributed by the
-//! kernel's hash, as always when the program selects no socket.
+//! With QUIC-LB the first octet can have any value. Without separate sockets for long headers, long
+//! headers go to the same sockets as short ones, and the kernel's hash distributes packets with IDs
+//! chosen by the client, as always when the program selects no socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -40,7 +40,7 @@ use nix::libc::{
 use super::{AtAddress, IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 
-// From linux/bpf.h.
+// Constants from linux/bpf.h.
 const SKB_LOAD_BYTES: i32 = 26;
 const SK_SELECT_REUSEPORT: i32 = 82;
 const SK_PASS: i32 = 1;
@@ -64,7 +64,7 @@ pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()
     }
     let program = program(format, address.has_long(), array.as_raw_fd());
     let program = bpf::load_choice(&program)?;
-    // From here on, the socket keeps the program alive, and the program the array.
+    // From here on, the socket keeps the program alive, and the program keeps the array alive.
     bpf::attach(first.as_fd(), program.as_fd())
 }
 
@@ -116,7 +116,7 @@ const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instructi
         /* 30 */ add(R3, NUMBER as i32),
         /* 31 */ set(R4, 0),
         /* 32 */ call(SK_SELECT_REUSEPORT),
-        // The same whether or not a socket was selected.
+        // Returned whether or not a socket was selected.
         /* 33 */ set(R0, SK_PASS),
         /* 34 */ end(),
     ]

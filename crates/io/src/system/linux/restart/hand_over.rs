@@ -2,13 +2,14 @@
 //!
 //! A shard keeps its connections when another process replaces its own, and only its listening
 //! sockets are handed over. Other threads hand over their complete state, so that their process can
-//! end immediately: further sockets, and serialized state in a format of their own. Datagrams that
-//! arrive meanwhile wait in the sockets, which both processes have.
+//! end immediately: additional sockets, and serialized state in a format of their own. Datagrams
+//! that arrive in the meantime wait in the sockets, which both processes have.
 //!
 //! A starting process calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over)
-//! when its threads have started. These wait until [`listen`](Replaceable::listen) is called, and
-//! [receive](Predecessor::receive) the state of their predecessors. When the next process comes,
-//! [`hand_over`](Replaceable::hand_over) is called, and each thread [gives](HandOver::give).
+//! when its threads have started. The threads wait until [`listen`](Replaceable::listen) is called,
+//! and [receive](Predecessor::receive) the state of their predecessors. When the next process
+//! connects, [`hand_over`](Replaceable::hand_over) is called, and each thread [passes
+//! on](HandOver::give) its state.
 
 use core::net::SocketAddr;
 use std::fs::File;
@@ -31,13 +32,14 @@ pub use super::replaceable::{HandOver, Lasting, Replaceable};
 pub struct Predecessor(OwnedFd);
 
 impl Predecessor {
-    /// Waits for the handover: sockets and bytes, as they were [given](HandOver::give).
+    /// Waits for the handover. Returns the sockets and the state that were [passed
+    /// on](HandOver::give).
     ///
-    /// This may block for some seconds.
+    /// This may block for several seconds.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if that thread ends before it has handed over
-    /// anything, [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrives in time,
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the predecessor ends before it has handed
+    /// over anything, [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrives in time,
     /// [`InvalidData`](ErrorKind::InvalidData) if the format is wrong, and other errors of the
     /// system.
     pub fn receive(self) -> io::Result<(Vec<UdpSocket>, Vec<u8>)> {
@@ -68,7 +70,7 @@ impl Predecessor {
 ///
 /// # Errors
 /// [`HotRestartError::ShardCount`] and [`HotRestartError::Addresses`] as the cause, if the running
-/// process has other values; other errors of the system.
+/// process has different values; other errors of the system.
 pub fn inherit(
     hot_restart: &mut HotRestart,
     listen: SocketAddr,
@@ -91,8 +93,8 @@ pub fn inherit(
     inherited.collect::<io::Result<_>>().map(Some)
 }
 
-/// Performs all steps that may fail. Each thread comes with a duplicate of its listening socket. If
-/// there is no process to replace, the next process can connect from here on.
+/// Performs all steps of the handover that may fail. Each thread is passed with a duplicate of its
+/// listening socket. If there is no process to replace, the next process can connect from here on.
 ///
 /// # Errors
 /// If the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause; other

@@ -27,13 +27,13 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of processes that wait for a response.
 const BACKLOG: i32 = 16;
 
-/// The unix socket to which processes connect, and its path.
+/// The unix socket to which other processes connect, and its path.
 pub(super) struct SocketPath {
     path: PathBuf,
     listener: OwnedFd,
     /// The device and inode of its file, so that another process's file is not removed.
     file: Option<(u64, u64)>,
-    /// Whether this process listens there, and removes the file at its end.
+    /// Whether this process listens on the socket, and removes the file when it ends.
     is_own: bool,
 }
 
@@ -46,7 +46,8 @@ impl SocketPath {
         }
         let flags = SocketFlags::CLOEXEC;
         let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Under another name first, so that only this user can connect when the path appears.
+        // The socket first has another name, so that only this user can connect when the path
+        // appears.
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}", std::process::id()));
         let temporary = PathBuf::from(temporary);
@@ -64,13 +65,13 @@ impl SocketPath {
         Ok(here)
     }
 
-    /// Wraps the socket of the previous process, which listens there until it has been replaced.
+    /// Wraps the socket of the previous process, which listens on it until it has been replaced.
     pub(super) fn inherited(path: PathBuf, listener: OwnedFd) -> Self {
         let file = file(&path);
         Self { path, listener, file, is_own: false }
     }
 
-    /// Records that this process listens there from now on.
+    /// Records that this process listens on the socket from now on.
     pub(super) fn own(&mut self) {
         self.is_own = true;
     }
@@ -88,14 +89,14 @@ fn file(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|it| (it.dev(), it.ino()))
 }
 
-/// The handover state, and its owners until then.
+/// The state that is handed over to the next process.
 pub(super) struct Kept {
     pub(super) path: SocketPath,
     pub(super) offer: Offer,
     /// Duplicates of the sockets of all shards.
     pub(super) sockets: Vec<Vec<OwnedFd>>,
     pub(super) shards: Vec<Arc<dyn Replaceable>>,
-    /// Ends when the previous process has ended.
+    /// The connection to the previous process, which ends with that process.
     pub(super) predecessor: Option<Conversation>,
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
 }
@@ -104,7 +105,7 @@ pub(super) struct Kept {
 /// with [`halt`](crate::halt).
 #[derive(Debug)]
 pub struct Keeper {
-    /// Taken once the thread has something to keep.
+    /// Channel to the thread; taken when the thread gets its state.
     begin: Option<Sender<Kept>>,
     waiting: Arc<KeeperThread>,
 }
@@ -117,12 +118,12 @@ struct KeeperThread {
 }
 
 impl KeeperThread {
-    /// Ends the thread, whether it already has something to keep or not.
+    /// Ends the thread, whether or not it already has its state.
     fn end(&self) {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // If this is that thread, it ends by itself: the callback for a replacement may drop the
-        // last handle.
+        // If this runs on that thread, the thread ends by itself: the callback for a replacement
+        // may drop the last handle.
         if let Some(thread) = thread
             && thread.thread().id() != thread::current().id()
         {
@@ -131,7 +132,7 @@ impl KeeperThread {
     }
 }
 
-/// The threads that keep something.
+/// The threads that have state to hand over.
 static WAITING: Mutex<Vec<Weak<KeeperThread>>> = Mutex::new(Vec::new());
 
 /// Ends the threads of all [`Keeper`]s: no process can replace this one any more, and no socket is
@@ -159,7 +160,7 @@ impl Keeper {
 
     pub(super) fn begin(&mut self, kept: Kept) {
         if let Some(begin) = self.begin.take() {
-            // The thread waits for it.
+            // The thread is waiting for this state.
             let _ = begin.send(kept);
             let mut all = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|other| other.strong_count() > 0);
@@ -175,7 +176,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The outcome of waiting.
+/// The outcome of a call of `wait`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Stopped,
@@ -183,7 +184,7 @@ enum Ready {
     Second,
 }
 
-/// Waits for one of the descriptors, for at most `patience`; `stop` signals the end.
+/// Waits until one of the descriptors is ready, for at most `patience`; `stop` signals the end.
 fn wait(
     stop: &OwnedFd,
     first: BorrowedFd<'_>,
@@ -214,7 +215,7 @@ impl Kept {
             let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
             match wait(stop, self.path.listener.as_fd(), predecessor) {
                 Ok(Ready::Stopped) => break,
-                // It sends nothing: readiness means that it has ended.
+                // The previous process sends nothing: readiness means that it has ended.
                 Ok(Ready::Second) => {
                     tracing::info!("the previous process has ended");
                     self.predecessor = None;
@@ -259,7 +260,7 @@ impl Kept {
             return Ok(false);
         }
         let pipes = self.offer(&conversation)?;
-        // It may take long, or end before it is ready.
+        // The new process may take a long time, or end before it is ready.
         if wait(stop, conversation.as_fd(), None)? == Ready::Stopped {
             return Ok(false);
         }
@@ -278,7 +279,7 @@ impl Kept {
         Ok(is_replaced)
     }
 
-    /// Hands everything over. Returns this process's ends of the pipes.
+    /// Hands over the sockets and the other state. Returns this process's ends of the pipes.
     fn offer(&self, conversation: &Conversation) -> io::Result<Vec<OwnedFd>> {
         conversation.send(Message::Offer(self.offer), &[self.path.listener.as_fd()])?;
         let mut pipes = Vec::new();
@@ -300,7 +301,7 @@ impl Kept {
             shard.hand_over(hand_over);
         }
         drop(stopped);
-        // They send nothing, but drop their ends.
+        // The shards send nothing; they drop their senders.
         all_stopped.recv_timeout(STOP_PATIENCE) == Err(RecvTimeoutError::Disconnected)
     }
 

@@ -12,8 +12,8 @@
 //! Between Ready and Go, each thread of a balancer hands over its state through its pipe: State,
 //! and then Ports.
 //!
-//! Draining or Version may take the place of Offer, and Stay that of Go. The conversation is kept
-//! open until the running process has ended, so that the new one detects that.
+//! Draining or Version may be sent instead of Offer, and Stay instead of Go. The connection is kept
+//! open until the running process has ended, so that the new process detects the end.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -30,22 +30,22 @@ use rustix::net::{
 use crate::shard_ids::{Generation, Layout};
 use crate::system::steering::Steering;
 
-/// The version of this conversation and of the messages in the pipes.
+/// The version of this protocol and of the messages in the pipes.
 const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"clearway hot restart";
 const MAX_LEN: usize = 128;
-/// A shard listens at three addresses at most, and there is one pipe; but a balancer has many
-/// ports.
+/// Maximum number of descriptors per message. A shard listens at no more than three addresses and
+/// has one pipe, but a balancer has many ports.
 pub(super) const MAX_DESCRIPTORS: usize = 64;
 
-/// Secrets that both processes share, and nobody else may know.
+/// Secrets that both processes share, and no other process may know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Secrets {
     pub(crate) reset_key: [u8; 32],
     pub(crate) ticket_secret: [u8; 32],
 }
 
-/// What the running process hands over in addition to its sockets.
+/// State that the running process hands over in addition to its sockets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) secrets: Secrets,
@@ -53,7 +53,7 @@ pub(crate) struct Offer {
     /// The generation of the running process.
     pub(crate) generation: Generation,
     pub(crate) steering: Option<Steering>,
-    /// The layout of its connection IDs.
+    /// The layout of the process's connection IDs.
     pub(crate) layout: Layout,
     pub(crate) role: Role,
 }
@@ -105,8 +105,8 @@ impl Message {
                     Role::Balancer => 10,
                 };
                 let head = [kind, high, low, generation.number(), number(steering)];
-                // Only QUIC-LB adds an octet: a process that does not support it rejects this
-                // message as foreign.
+                // Only QUIC-LB adds an octet: a process that does not support QUIC-LB rejects this
+                // message as invalid.
                 let id_len = layout.quic_lb_len();
                 [&head[..], &secrets.reset_key, &secrets.ticket_secret, id_len.as_slice()].concat()
             }
@@ -168,12 +168,12 @@ const fn steered(number: u8) -> Option<Steering> {
     }
 }
 
-/// A conversation: one end of a unix socket.
+/// A connection between two processes: one end of a unix socket.
 #[derive(Debug)]
 pub(crate) struct Conversation(OwnedFd);
 
 impl Conversation {
-    /// Creates a conversation that waits for each message for at most `patience`.
+    /// Creates a connection that waits for each message for at most `patience`.
     pub(crate) fn new(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
         for direction in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&socket, direction, Some(patience))?;
@@ -207,7 +207,7 @@ impl Conversation {
     /// # Errors
     /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed,
     /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrived in time,
-    /// [`InvalidData`](ErrorKind::InvalidData) if it is not a valid message.
+    /// [`InvalidData`](ErrorKind::InvalidData) if the message is invalid.
     pub(crate) fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {
         let mut buffer = [0; MAX_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];

@@ -1,8 +1,8 @@
-//! Datagrams that one process passes to the other: a pair of unix sockets for each shard.
+//! Pipes through which two processes exchange datagrams: a pair of unix sockets for each shard.
 //!
-//! The new process forwards datagrams with connection IDs of the old one. The old one returns
-//! datagrams that begin a connection: a client's own first connection ID may look like one of ours,
-//! and after a Retry it is one.
+//! The new process forwards datagrams with connection IDs of the old process. The old process
+//! returns datagrams that begin a connection: the first connection ID, which the client chooses,
+//! may look like one of ours, and after a Retry it is one.
 //!
 //! ```text
 //! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6,
@@ -39,7 +39,7 @@ use crate::datagrams::Meta;
 use crate::via::Via;
 
 const HEADER_LEN: usize = 86;
-/// Requested size; the kernel grants less without CAP_NET_ADMIN.
+/// Requested buffer size in bytes; the kernel grants less without CAP_NET_ADMIN.
 const BUFFER_SIZE: usize = 4 << 20;
 
 const REMOTE_IS_V6: u8 = 1;
@@ -57,11 +57,11 @@ pub(crate) struct Pipe {
     has_ended: AtomicBool,
 }
 
-/// What happened to a datagram.
+/// The outcome of sending a datagram to the other process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Done,
-    /// The buffer is full: the datagram is lost.
+    /// The buffer is full: the datagram is dropped.
     Full,
     /// The other end was closed.
     Ended,
@@ -118,18 +118,18 @@ impl Pipe {
                     self.has_ended.store(true, Ordering::Relaxed);
                     return Sent::Ended;
                 }
-                // Usually for lack of room.
+                // Sending usually fails for lack of room.
                 Err(_) => return Sent::Full,
             }
         }
     }
 
-    /// Receives the next datagram of the other process into `buffer`; `None` if there is none.
+    /// Receives the next datagram from the other process into `buffer`; `None` if there is none.
     pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Option<Piped<'a>> {
         loop {
             match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((length, _)) if length > 0 => {
-                    // Anything that is not a message of ours is ignored.
+                    // Anything that is not one of our messages is ignored.
                     let is_message = length >= HEADER_LEN;
                     if is_message {
                         return decode(buffer.get_mut(..length)?);
@@ -139,8 +139,8 @@ impl Pipe {
                     self.has_ended.store(true, Ordering::Relaxed);
                     return None;
                 }
-                // The other end was closed with unread datagrams; those in this end are still
-                // there.
+                // The other end was closed with unread datagrams; datagrams in this end can still
+                // be received.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(_) => return None,
             }
@@ -224,7 +224,7 @@ fn decode(message: &mut [u8]) -> Option<Piped<'_>> {
     Some(Piped { meta, socket: SocketIndex(word(4)), datagram })
 }
 
-/// Returns the octets of an address; an IPv4 address takes the first four.
+/// Returns the octets of an address; an IPv4 address takes the first four octets.
 fn octets(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => {

@@ -55,7 +55,7 @@ fn a_datagram_arrives_with_its_addresses_its_ecn_field_and_its_socket() {
             }
         }
     }
-    // The empty datagram is valid too, and so is the largest.
+    // The empty datagram and the largest one are valid too.
     for length in [0, 65_507_usize] {
         let datagram = vec![7; length];
         assert_eq!(from.send(SocketIndex(0), &meta(), &datagram), Sent::Done);
@@ -86,7 +86,7 @@ fn a_full_pipe_drops_and_never_waits() {
 fn what_was_sent_before_the_other_end_closed_is_received() {
     let (from, to) = pair();
     assert_eq!(from.send(SocketIndex(0), &meta(), b"first"), Sent::Done);
-    // With an unread datagram in the other direction.
+    // There is an unread datagram in the other direction.
     assert_eq!(to.send(SocketIndex(0), &meta(), b"unread"), Sent::Done);
     drop(from);
     let mut buffer = [0; 100];

@@ -14,30 +14,30 @@ use super::pipe::Pipe;
 
 /// A thread whose sockets another process takes over.
 pub trait Replaceable: Send + Sync {
-    /// Stops it from receiving. A no-op if it has already exited.
+    /// Makes the thread stop receiving and hand over its state. A no-op if it has already exited.
     fn hand_over(&self, hand_over: HandOver);
 
-    /// Makes it start or resume receiving.
+    /// Makes the thread start or resume receiving.
     fn listen(&self);
 }
 
-/// What a thread gets when another process replaces this one.
+/// The means that a thread gets to hand over its state when another process replaces this one.
 pub struct HandOver {
-    /// The pipe to the same thread of the other process: a server's thread receives datagrams for
-    /// its connections from it.
+    /// The pipe to the same thread of the other process. A shard receives datagrams for its
+    /// connections from this pipe.
     pub(crate) pipe: Pipe,
     /// Dropped when the thread has stopped receiving from its listening sockets.
     pub(crate) stopped: Sender<()>,
-    /// Kept until the thread ends: the other process detects by this when all have ended.
+    /// Kept until the thread ends, so that the other process detects when all threads have ended.
     pub(crate) lasting: Arc<Conversation>,
 }
 
 impl HandOver {
-    /// Hands over sockets and serialized state, whose parts are concatenated, and signals to the
-    /// other process that this thread no longer receives, whether or not that worked. Keep the
-    /// returned value until the thread ends, or [listens](Replaceable::listen) again.
+    /// Hands over sockets and serialized state, whose parts are concatenated. Also signals to the
+    /// other process that this thread no longer receives, whether or not the handover succeeded.
+    /// Keep the returned value until the thread ends, or [listens](Replaceable::listen) again.
     ///
-    /// This may block for some seconds.
+    /// This may block for several seconds.
     pub fn give(self, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> (Lasting, io::Result<()>) {
         let Self { pipe, stopped, lasting } = self;
         let given = give(pipe.into_socket(), sockets, state);
