@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::failure::Failure;
+pub use crate::system::Ended;
 use crate::system::Signals;
 
 /// Grace period after the second signal, for example to remove incomplete files.
@@ -34,30 +35,6 @@ pub(crate) fn is_urgent() -> bool {
 /// a second of the second signal, or if nothing waits for the first one any more.
 #[derive(Debug)]
 pub struct Interrupt(Receiver<Ended>);
-
-/// The signal that ended the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
-    /// SIGINT: Ctrl-C.
-    Interrupted,
-    /// SIGTERM, as sent by service managers; on Windows, Ctrl-Break or a shutdown.
-    Terminated,
-    /// SIGHUP: the terminal was closed; on Windows, also a logoff.
-    HungUp,
-}
-
-impl Ended {
-    /// Returns the exit status of a program that this signal ended early: 128 plus the signal
-    /// number, as in shells.
-    pub fn exit_status(self) -> u8 {
-        // The numbers are those of `kill -l` (POSIX), even on systems without signals.
-        0x80 | match self {
-            Self::Interrupted => 2,
-            Self::Terminated => 15,
-            Self::HungUp => 1,
-        }
-    }
-}
 
 impl Failure {
     /// Creates the failure of a command that the user ended early; `what` states the consequence

@@ -9,7 +9,7 @@ use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::interrupt::Ended;
+use super::Ended;
 
 /// The signals that the thread receives.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use tokio::signal::windows::{
 };
 use tokio::sync::Notify;
 
-use crate::interrupt::Ended;
+use super::Ended;
 
 /// The console events that the thread receives.
 #[derive(Debug)]
