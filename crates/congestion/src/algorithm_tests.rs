@@ -35,8 +35,8 @@ fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
     same
 }
 
-/// Two senders with the same history, one of which packs its controller after every round, with
-/// losses, recovery and the state that is kept for an undo.
+/// Runs two senders with the same history, one of which packs its controller after every round,
+/// with losses, recovery and the state that is kept for an undo.
 #[test]
 fn a_controller_that_was_packed_goes_on_as_before() {
     for algorithm in Algorithm::ALL {

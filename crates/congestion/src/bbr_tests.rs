@@ -89,7 +89,7 @@ fn path_with(rate: Rate, rtt: Duration, buffer: f64, seed: u64) -> Path {
     Path::new(Link::new(Some(rate), rtt / 2, product.max(10 * SIZE), seed), seed)
 }
 
-/// 20 Mbit/s, 40 ms, and a buffer of twice the bandwidth-delay product.
+/// Returns a path with 20 Mbit/s, 40 ms, and a buffer of twice the bandwidth-delay product.
 fn path() -> Path {
     path_with(megabits(20), ms(40), 2.0, 1)
 }

@@ -1,4 +1,4 @@
-//! The contract of [`Controller`], as tests that can be run on any implementation.
+//! The contract of [`Controller`], as tests that can be run against any implementation.
 //!
 //! ```
 //! use clearway_congestion::{ControllerFactory, Reno, conformance};
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each test runs a sender with the controller over a path in virtual time. A failed test panics
-//! with the first rule that was broken, and when and how.
+//! with the first violated rule, the time, and the details.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -35,7 +35,7 @@ const MAXIMUM_WINDOW: u64 = 2000 * SIZE;
 /// round trips without a queue. Growing from the minimum window by one datagram per round trip
 /// would take 40.
 const RECOVERY: Duration = Duration::from_secs(6);
-/// The share of the path that a sender has to use then, in percent.
+/// The percentage of the path's capacity that a sender has to use after recovery.
 const USED: u64 = 75;
 
 /// Creates a controller with the given parameters.
@@ -47,8 +47,8 @@ type Build<'a> = &'a dyn Fn(&ControllerParameters) -> Box<dyn Controller>;
 ///   the snapshot contains the same window.
 /// - **response**: the controller responds once to the losses and CE marks of one round trip
 ///   (§7.3.1), and reports it; its statistics count the same number.
-/// - **growth**: the window does not grow while it does not limit the sender (§7.8), and by no more
-///   than was acknowledged.
+/// - **growth**: the window does not grow unless it limits the sender (§7.8), and grows by no more
+///   than the acknowledged bytes.
 /// - **liveness**: after losses, persistent congestion, silence, little traffic, or late packets,
 ///   the sender uses the path again.
 /// - **repetition**: the same events lead to the same windows.
@@ -76,8 +76,7 @@ fn path(build: Build<'_>, seed: u64) -> Path {
     Path::new(build(&parameters(seed)), &parameters(seed))
 }
 
-/// Any amount of loss, marks and late packets, and data that comes and goes. [`Path`] checks each
-/// event.
+/// Tests any amount of loss, marks, late packets and intermittent data. [`Path`] checks each event.
 fn keeps_its_rules_under_any_losses(build: Build<'_>) {
     for seed in 0..20 {
         let mut random = Random::from_number(seed);
@@ -104,11 +103,11 @@ fn keeps_its_rules_under_any_losses(build: Build<'_>) {
     }
 }
 
-/// A datagram every 20 ms, for much longer than a round trip.
+/// Sends a datagram every 20 ms, for much longer than a round trip.
 fn does_not_grow_without_use(build: Build<'_>) {
     let mut path = path(build, 1);
     let offer = Offer::Interval(Duration::from_millis(20));
-    // A previous limitation counts for this round trip and the next.
+    // An earlier limitation counts for this round trip and the next.
     path.run(Duration::from_secs(1), offer, &mut |_| Fate::Arrives);
     let before = path.window();
     path.run(Duration::from_secs(10), offer, &mut |_| Fate::Arrives);
@@ -116,7 +115,7 @@ fn does_not_grow_without_use(build: Build<'_>) {
     assert!(after <= before, "growth: from {before} to {after} bytes without being limited");
 }
 
-/// A disturbance of a sender that uses the path.
+/// A disturbance of a sender that fully uses the path.
 #[derive(Clone, Copy, Debug)]
 enum Disturbance {
     Nothing,

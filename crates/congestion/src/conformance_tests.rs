@@ -31,7 +31,7 @@ enum Fault {
     TooSmall,
     /// It responds to each acknowledgment that reports losses.
     RespondsAgain,
-    /// It does not report that it has responded.
+    /// It does not report its responses.
     SaysNothing,
     /// Its window grows with each acknowledgment, whether or not it is used.
     GrowsUnused,

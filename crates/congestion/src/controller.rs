@@ -36,16 +36,17 @@ impl ControllerParameters {
     }
 }
 
-/// The round-trip time estimate (RFC 9002 §5). It does not exist before the first sample (law 7).
+/// The round-trip time estimate (RFC 9002 §5). There is no estimate before the first sample (law
+/// 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttSnapshot {
     /// The newest sample.
     pub latest: Duration,
-    /// The smoothed round-trip time.
+    /// The smoothed RTT.
     pub smoothed: Duration,
     /// The smallest sample.
     pub minimum: Duration,
-    /// The mean deviation.
+    /// The RTT variation: the mean deviation of the samples.
     pub variation: Duration,
     /// Whether the `latest` sample was taken in this event.
     pub is_new: bool,
@@ -54,14 +55,15 @@ pub struct RttSnapshot {
 /// All consequences of one received acknowledgment, or of one loss detection timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledgement<'a> {
-    /// When it was processed.
+    /// When the acknowledgment or timeout was processed.
     pub now: Timestamp,
-    /// Newly acknowledged in-flight packets, in sending order. Packets that had been declared lost
+    /// Newly acknowledged in-flight packets, in send order. Packets that had been declared lost
     /// before are excluded; see [`SpuriousLoss`].
     pub acked: &'a [SentPacket],
-    /// Packets newly declared lost, in sending order. Path and MTU probes are excluded.
+    /// Packets newly declared lost, in send order. Path and MTU probes are excluded.
     pub lost: &'a [SentPacket],
-    /// The index that the next packet will get; a boundary that is set now must be this index.
+    /// The index of the next packet to be sent; a recovery boundary set in this event must be this
+    /// index.
     pub next_index: SendIndex,
     /// The highest index acknowledged so far, including this event.
     pub largest_acked: Option<SendIndex>,
@@ -86,21 +88,21 @@ pub struct Acknowledgement<'a> {
     /// The number of the current packet-timed round: it increases by one when a packet that was
     /// sent after the round began is acknowledged.
     pub round: u64,
-    /// Whether the window or the pacer limited the sender while data waited, at any time in this
-    /// round or the previous one. If not, the window must not grow (RFC 9002 §7.8).
+    /// Whether the window or the pacer limited the sender while data was waiting, at any time in
+    /// this round or the previous one. If not, the window must not grow (RFC 9002 §7.8).
     pub was_limited: bool,
     /// Like `was_limited`, but only for the window.
     pub was_window_limited: bool,
-    /// How long the window or the pacer has delayed waiting data since the previous event.
+    /// How long the window or the pacer has delayed data since the previous event.
     pub limited_time: Duration,
 }
 
-/// A packet that had been declared lost was acknowledged after all.
+/// An event: a packet that had been declared lost was acknowledged after all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpuriousLoss {
     /// When the loss was found to be spurious.
     pub now: Timestamp,
-    /// The packet.
+    /// The packet that was acknowledged.
     pub packet: SentPacket,
     /// The number of packets lost since the last congestion response that are still missing.
     pub still_lost: u64,
@@ -111,15 +113,15 @@ pub struct SpuriousLoss {
 /// The phase of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
-    /// Exponential growth.
+    /// Slow start, with exponential growth.
     SlowStart,
     /// Conservative slow start (RFC 9406 §4.2).
     ConservativeSlowStart,
-    /// Linear or cubic growth.
+    /// Congestion avoidance, with linear or cubic growth.
     CongestionAvoidance,
     /// The recovery period of the current loss episode (RFC 9002 §7.3.2).
     Recovery,
-    /// Another phase, with the name that its controller gives it.
+    /// Another phase, under the name that its controller uses.
     Other(&'static str),
 }
 
@@ -136,7 +138,7 @@ impl Phase {
     }
 }
 
-/// A reason that the window does not grow. Each is bounded in time, which the lab's checker
+/// A reason why the window does not grow. Each reason is limited in time, which the lab's checker
 /// verifies (law 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
@@ -149,8 +151,8 @@ pub enum Suppressor {
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
-    /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue: for three
-    /// rounds, or until the next probe.
+    /// BBR sends more slowly than the path deliversto drain the bottleneck's queue, for three
+    /// rounds or until the next probe.
     Draining,
     /// BBR sends as fast as the path delivers until it is time to probe for more, after at most
     /// three seconds.
@@ -185,15 +187,16 @@ impl Suppressor {
 /// The active suppressors, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct Suppressors {
-    /// One bit per active suppressor, at its position in [`Suppressor::ALL`]. Options would double
-    /// the size, and a snapshot is copied for every observer.
+    /// One bit per active suppressor, at its position in [`Suppressor::ALL`]. Using options would
+    /// double the size, and a snapshot is copied for every observer.
     active: u16,
-    /// Zero for inactive suppressors.
+    /// The rounds in which suppressors began; zero for inactive ones.
     since: [u64; Suppressor::COUNT],
 }
 
 impl Suppressors {
-    /// Sets whether `suppressor` is active in `round`. One that was already active keeps its first round.
+    /// Sets whether `suppressor` is active in `round`. A suppressor that was already active keeps
+    /// its first round.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
         let since = if holds { self.since(suppressor).unwrap_or(round) } else { 0 };
         let bit = 1 << suppressor as u16;
@@ -226,8 +229,8 @@ pub enum CongestionResponse {
 /// A controller's state for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Snapshot {
-    /// The congestion window in bytes: how much may be in flight now. In recovery it may change
-    /// with every acknowledgment (RFC 9937).
+    /// The congestion window in bytes: the number of bytes that may be in flight. In recovery it
+    /// may change with every acknowledgment (RFC 9937).
     pub window: u64,
     /// The slow start threshold in bytes, if there is one. In recovery it is the window that
     /// recovery leads to.
@@ -236,11 +239,11 @@ pub struct Snapshot {
     pub minimum_window: u64,
     /// The current phase.
     pub phase: Phase,
-    /// The reasons that the window does not grow.
+    /// The reasons why the window does not grow.
     pub suppressors: Suppressors,
     /// The number of window reductions because of congestion.
     pub congestion_events: u64,
-    /// The number of those reductions that were undone because the losses were spurious.
+    /// The number of window reductions that were undone because the losses were spurious.
     pub undone_events: u64,
 }
 
@@ -267,25 +270,26 @@ pub enum Quantity {
 
 /// A congestion controller.
 ///
-/// Implement this trait to add a controller; a connection gets it from a [`ControllerFactory`].
-/// Every method must be a pure function of the state and its arguments: no clock, and no randomness
-/// except from the seed in [`ControllerParameters`].
+/// To add a controller, implement this trait; a connection gets its controller from a
+/// [`ControllerFactory`]. Every method must be a pure function of the state and its arguments: no
+/// clock, and no randomness except from the seed in [`ControllerParameters`].
 pub trait Controller: Debug + Send {
     /// Returns the name by which users select the controller.
     fn name(&self) -> &'static str;
 
     /// Returns whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7).
-    /// A controller whose pacing rate is the path's rate must return false, because the queue of a
-    /// burst would not drain.
+    /// A controller whose pacing rate is the path's rate must return false, because a queue built
+    /// by a burst would not drain.
     fn bursts_after_idle(&self) -> bool {
         true
     }
 
-    /// Called when a packet that counts as in flight was sent. `bytes_in_flight` includes it.
+    /// Called when a packet that counts as in flight was sent. `bytes_in_flight` includes that
+    /// packet.
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
 
     /// Called once for each processed acknowledgment and each expired loss timer. Returns whether
-    /// the window was reduced because of congestion, which loss recovery relies on.
+    /// the window was reduced because of congestion; loss recovery relies on this.
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse;
 
     /// Called when a packet that was declared lost is acknowledged, before the
@@ -298,7 +302,7 @@ pub trait Controller: Debug + Send {
     /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// Returns the rate at which to send, or `None` while there is nothing to derive one from.
+    /// Returns the rate at which to send; `None` while there is no basis for one.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate>;
 
     /// Returns the state for observers.
@@ -309,8 +313,8 @@ pub trait Controller: Debug + Send {
     fn metrics(&self, _report: &mut dyn FnMut(Metric)) {}
 
     /// Writes the whole state and returns a function that restores the controller from it, so that
-    /// an idle connection keeps a few bytes instead of the controller. Returns `None`, without
-    /// writing anything, if the controller cannot be packed.
+    /// an idle connection needs to keep only a few bytes. Returns `None`, without writing anything,
+    /// if the controller cannot be packed.
     fn pack(&self, _into: &mut Packer) -> Option<UnpackController> {
         None
     }

@@ -10,7 +10,7 @@ fn in_slow_start(window: u64) -> Sender {
     Sender::new(Algorithm::Cubic.build(&parameters(Some(window * SIZE))), ms(100))
 }
 
-/// Loses one packet of a full flight; the others are acknowledged.
+/// Loses one packet of a full flight and acknowledges the others.
 fn lose_one(sender: &mut Sender) {
     sender.fill();
     sender.wait(sender.rtt);
@@ -41,7 +41,7 @@ fn metrics_contain_the_curve() {
     assert_eq!(metrics["w_max"], Quantity::Bytes(100 * SIZE));
     assert_eq!(metrics["w_est"], Quantity::Bytes(70 * SIZE));
     assert_eq!(metrics["t"], Quantity::Time(Duration::ZERO));
-    // cbrt(30 / 0.4) s.
+    // K is cbrt(30 / 0.4) s.
     let Quantity::Time(k) = metrics["k"] else { panic!("K is a time") };
     assert!(k.as_nanos().abs_diff(4_217_163_326) < 10, "{k:?}");
     // Recovery ends with the first of these rounds; the others advance the curve's time.
@@ -85,13 +85,13 @@ fn the_window_is_back_where_it_was_after_k() {
     for _ in 0..100 {
         sender.clean_round(20);
     }
-    // Ten seconds later: 0.4 x 10^3 more.
+    // Ten seconds later, the window is 0.4 x 10^3 larger.
     assert!((sender.datagrams() / 1400.0 - 1.0).abs() < 0.05, "{}", sender.datagrams());
 }
 
 #[test]
 fn idle_time_is_not_on_the_curve() {
-    // M5, rows 3 to 6, S15: 5 seconds, and an hour.
+    // M5, rows 3 to 6, S15: the pause lasts 5 seconds or an hour.
     let undisturbed = |pause: Option<Duration>| {
         let mut sender = in_slow_start(1000);
         lose_one(&mut sender);
@@ -146,8 +146,8 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
 
 #[test]
 fn time_counts_through_events_in_which_nothing_grows() {
-    // Two senders; between its rounds, one of them learns of a late loss in an episode it has
-    // already responded to.
+    // Two senders; between its rounds, one of them detects a late loss in an episode to which it
+    // has already responded.
     let run = |interrupted: bool| {
         let mut sender = in_slow_start(1000);
         sender.fill();
@@ -177,7 +177,7 @@ fn time_counts_through_events_in_which_nothing_grows() {
 
 #[test]
 fn leaving_slow_start_by_delay_starts_at_the_plateau() {
-    // §4.10: K is zero and W_max the window.
+    // §4.10: K is zero, and W_max is the window.
     let mut sender = in_slow_start(100);
     sender.clean_round(1);
     sender.rtt = ms(150);
@@ -219,15 +219,15 @@ fn after_a_collapse_congestion_avoidance_starts_at_the_plateau() {
     for _ in 0..10 {
         sender.clean_round(1);
     }
-    // The previous window was 100, so the estimate grows by alpha_cubic; time that passed in slow
-    // start or during the silence is not on the curve.
+    // The previous window was 100, so the estimate grows by alpha_cubic; time spent in slow start
+    // or during the silence does not count for the curve.
     let grown = sender.datagrams() - start;
     assert!((4.5..6.5).contains(&grown), "{grown}");
 }
 
 #[test]
 fn undo_resumes_the_curve_before_the_cut() {
-    // §4.9.2: everything is restored.
+    // §4.9.2: an undo restores everything.
     let run = |spurious: bool| {
         let mut sender = in_slow_start(1000);
         lose_one(&mut sender);
@@ -249,8 +249,9 @@ fn undo_resumes_the_curve_before_the_cut() {
 
 #[test]
 fn one_cycle_matches_the_model_of_the_rfc() {
-    // RFC 9438 §5.1, C = 0.4, RTT 0.1 s. Fast convergence is not in its model, and does not occur
-    // within one cycle: from the model's window at a loss to the next loss, 1/p packets later.
+    // RFC 9438 §5.1, C = 0.4, RTT 0.1 s. The RFC's model excludes fast convergence, which does not
+    // occur within one cycle: from the model's window at a loss to the next loss, 1/p packets
+    // later.
     for (every, average) in [(10_000, 187.0), (100_000, 1054.0), (1_000_000, 5926.0)] {
         // Appendix A: the average is W_max (3 + beta) / 4.
         let at_loss = average * 4.0 / 3.7;

@@ -53,7 +53,7 @@ fn without_deliveries_there_is_no_sample() {
 #[test]
 fn a_steady_flow_is_measured_exactly() {
     let mut path = Path::new();
-    // A packet of 1000 bytes every millisecond, acknowledged 20 ms later.
+    // A packet of 1000 bytes is sent every millisecond and acknowledged 20 ms later.
     let mut packets = Vec::new();
     for now in 0..200 {
         if now >= 20 {
@@ -77,7 +77,7 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
     let first = path.send(at(0), 1000);
     path.deliver(at(20), &[first]);
     path.sampler.sample(None);
-    // Ten packets over 100 ms; one event acknowledges all of them.
+    // Ten packets are sent over 100 ms, and one event acknowledges all of them.
     let packets: Vec<_> = (0..10).map(|i| path.send(at(30 + 10 * i), 1000)).collect();
     path.deliver(at(125), &packets);
     let sample = path.sampler.sample(Some(ms(5))).unwrap();
@@ -88,7 +88,7 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
 #[test]
 fn a_falling_delay_does_not_raise_the_rate() {
     let mut path = Path::new();
-    // Ten packets in 100 ms; the first takes 90 ms, the others catch up with it.
+    // Ten packets are sent in 100 ms. The first takes 90 ms, and the others catch up with it.
     let early = path.send(at(0), 1000);
     let packets: Vec<_> = (1..9).map(|i| path.send(at(10 * i), 1000)).collect();
     path.deliver(at(90), &[early]);
@@ -120,7 +120,7 @@ fn the_most_recently_sent_packet_gives_the_sample_in_any_order() {
     let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.prior_delivered, b.delivery.delivered);
     assert_eq!((sample.delivered, sample.interval), (2000, ms(70)));
-    // The next flight's send time is measured from the packet that gave the sample.
+    // The send time of the next flight is measured from the packet that yielded the sample.
     let c = path.send(at(130), 1000);
     assert_eq!(c.delivery.first_sent_at, at(130), "nothing was in flight");
     let d = path.send(at(131), 1000);

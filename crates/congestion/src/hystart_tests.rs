@@ -139,7 +139,8 @@ fn a_round_without_samples_gives_the_next_one_no_baseline() {
 #[test]
 fn a_round_ends_with_a_packet_sent_after_it_began() {
     let mut trace = Trace::new();
-    // 6 of 30 packets in flight are acknowledged; then more is sent, and the other 24 follow.
+    // 6 of 30 packets in flight are acknowledged; then more packets are sent, and the other 24 are
+    // acknowledged.
     trace.next = 30;
     for index in 0..6 {
         trace.acknowledge(Some(index), Some(ms(50)));
@@ -196,7 +197,7 @@ fn a_delay_that_goes_away_resumes_slow_start() {
     assert_eq!(verdicts[..7], [SLOW; 7]);
     assert_eq!(verdicts[7..], [GROW; 3]);
     assert!(!trace.hystart.is_conservative());
-    // And HyStart++ resumes with it, with the full number of rounds again.
+    // HyStart++ resumes with that sample, again with the full number of rounds.
     assert_eq!(trace.last_of_round(20, ms(150)), SLOW);
     for _ in 1..5 {
         assert_eq!(trace.last_of_round(20, ms(150)), SLOW);

@@ -10,13 +10,13 @@ use crate::SendIndex;
 ///
 /// A search over the states that a controller can reach treats two states as equal if they have the
 /// same values. A missing value hides states, so implementations destructure their fields by name,
-/// and the compiler reports each new field. Not included are parameters, which never change;
-/// counters that are only for observers; state saved to undo a reduction, which matters only if
-/// losses turn out to be spurious; and random numbers drawn later.
+/// and the compiler reports each new field. The following is not included: parameters, which never
+/// change; counters that are only for observers; state saved to undo a reduction, which matters
+/// only if losses turn out to be spurious; and random numbers drawn later.
 pub trait Inspect {
     /// Calls `visit` with each value and its name. The names and their order are always the same,
-    /// except for the parts of an optional value, which follow a [`StateValue::Flag`] that says
-    /// whether they are present.
+    /// except for the parts of an optional value, which follow a [`StateValue::Flag`] that
+    /// indicates whether the parts are present.
     fn inspect(&self, visit: &mut Visit<'_>);
 }
 
@@ -36,13 +36,13 @@ pub enum StateValue {
     Count(u64),
     /// An amount of data in bytes.
     Bytes(u64),
-    /// The total bytes delivered on the path at some time.
+    /// The path's total delivered bytes at some point in time.
     Delivered(u64),
-    /// The total bytes lost on the path at some time.
+    /// The path's total lost bytes at some point in time.
     Lost(u64),
     /// The number of a round trip.
     Round(u64),
-    /// A packet's position in sending order.
+    /// A packet's position in send order.
     Index(SendIndex),
     /// A point in time.
     Time(Timestamp),

@@ -2,8 +2,8 @@ use super::*;
 use crate::testing::{SIZE, parameters};
 use crate::{Bbr, Cubic, DeliveryRateSampler, DeliverySnapshot, Limitation, Pacer, Reno};
 
-/// Returns how many values a part reports. A value that is no longer reported hides states from a
-/// search.
+/// Returns the number of values that a part reports. If a value were no longer reported, states
+/// would be hidden from a search.
 fn values(part: &impl Inspect) -> usize {
     let mut count = 0;
     part.inspect(&mut |name, _| {

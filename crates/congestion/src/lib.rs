@@ -1,10 +1,10 @@
 //! Congestion control as pure state machines: no clock, no socket, no transport.
 //!
 //! A transport reports to a [`Controller`] each packet that it sends ([`Controller::on_sent`]) and,
-//! once per received acknowledgment, everything that follows from it
-//! ([`Controller::on_acknowledgement`]). The controller provides a window and a pacing rate.
-//! Whether the sender was limited by the window, and for how long, is part of the event, so that no
-//! controller has to infer it (laws 3, 4 and 6 in ARCHITECTURE.md).
+//! once per received acknowledgment, all its consequences ([`Controller::on_acknowledgement`]). The
+//! controller provides a window and a pacing rate. Whether the sender was limited by the window,
+//! and for how long, is part of the event, so that no controller has to infer it (laws 3, 4 and 6
+//! in ARCHITECTURE.md).
 //!
 //! ```
 //! use std::time::Duration;

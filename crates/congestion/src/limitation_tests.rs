@@ -44,7 +44,7 @@ fn data_held_back_by_the_window_is_window_limited_for_that_long() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     assert_eq!(limitation.take(at(10), 1, 2), held(true, true, 10));
-    // The limitation continues, and no time is reported twice.
+    // The limitation continues, and no period is reported twice.
     assert_eq!(limitation.take(at(14), 2, 3), held(true, true, 4));
 }
 
@@ -118,8 +118,8 @@ fn only_a_sender_that_could_have_sent_is_application_limited() {
     }
 }
 
-/// If the pacer permits nothing when the data ends, the sender becomes application-limited later,
-/// without any event.
+/// If the pacer permits nothing when the data runs out, the sender becomes application-limited
+/// later, without any event.
 #[test]
 fn a_sender_without_data_is_application_limited_from_the_release_on() {
     for (sent_at, expected) in [(2, false), (3, false), (4, true), (60, true)] {

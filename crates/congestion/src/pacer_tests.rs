@@ -17,7 +17,7 @@ fn rate(bytes: u64) -> Option<Rate> {
     Some(Rate::from_bytes_per_second(bytes))
 }
 
-/// A pacer in use, whose bucket is empty at `now`, and whose release a sender awaits.
+/// Returns a pacer in use whose bucket is empty at `now` and whose release a sender awaits.
 fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     let mut pacer = Pacer::new(now, SIZE);
     assert_eq!(pacer.release(now, rate, SIZE), Ok(()));
@@ -67,7 +67,8 @@ fn without_a_rate_nothing_is_paced_and_pacing_begins_with_a_full_bucket() {
 fn a_full_bucket_releases_ten_datagrams_and_no_byte_more() {
     let mut pacer = Pacer::new(at(0), SIZE);
     assert_eq!(pacer.release(at(0), rate(1_000_000), BURST), Ok(()));
-    // Data that was released and not yet sent counts: a request for more than the burst never succeeds.
+    // Released data that has not been sent still counts: a request for more than the burst never
+    // succeeds.
     let more = pacer.release(at(0), rate(1_000_000), BURST + 1).unwrap_err();
     assert!(more.deadline() > at(0));
     assert!(pacer.release(at(1_000_000_000_000), rate(1_000_000), BURST + 1).is_err());
@@ -91,7 +92,7 @@ fn a_sender_held_back_by_its_window_accrues_two_datagrams() {
     let mut pacer = empty(at(0), rate);
     assert_eq!(pacer.release(at(1_200_000), rate, SIZE), Ok(()));
     pacer.on_sent(at(1_200_000), SIZE);
-    // It queries the pacer again only when its window permits more.
+    // The sender queries the pacer again only when its window permits more.
     assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
     let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(51_200_000));
@@ -146,7 +147,7 @@ fn a_falling_rate_shrinks_the_burst() {
 
 #[test]
 fn datagrams_leave_exactly_at_the_rate_however_often_the_pacer_is_queried() {
-    // 7 bytes every 1000003rd of a second is not divisible by anything.
+    // 7 bytes every 1000003rd of a second is an interval that nothing divides evenly.
     let odd = rate(7_000_021);
     for asks in [1, 3, 50] {
         let mut pacer = empty(at(0), odd);
@@ -166,7 +167,7 @@ fn datagrams_leave_exactly_at_the_rate_however_often_the_pacer_is_queried() {
 
 #[test]
 fn the_deadline_is_exact_at_low_rates() {
-    // One byte a second: row 96.
+    // Row 96: the rate is one byte per second.
     let mut pacer = empty(at(0), rate(1));
     let release = pacer.release(at(0), rate(1), SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(1200 * 1_000_000_000));
@@ -211,7 +212,7 @@ fn what_is_released_is_what_release_permits() {
 
 #[test]
 fn a_wait_is_worth_its_wake() {
-    // Row 93: at 10 Gbit/s a datagram takes a microsecond; the sender is not woken for each.
+    // Row 93: at 10 Gbit/s a datagram takes a microsecond; the sender is not woken for each one.
     let fast = rate(1_250_000_000);
     let mut pacer = empty(at(0), fast);
     let now = at(1_000_000);
@@ -226,7 +227,7 @@ fn a_wait_is_worth_its_wake() {
 
 #[test]
 fn a_wait_is_never_longer_than_a_round_trip() {
-    // L6: at the minimum rate of any controller, after the maximum number of probes.
+    // L6, at the minimum rate of any controller and after the maximum number of probes.
     for round_trip_ms in [1, 10, 300, 2000] {
         let rate = rate(SIZE * 1000 / round_trip_ms);
         let mut pacer = empty(at(0), rate);
@@ -242,7 +243,7 @@ fn a_wait_is_never_longer_than_a_round_trip() {
 fn past_time_accrues_at_the_rate_that_applied_then() {
     let slow = rate(1_000_000);
     let mut pacer = empty(at(0), slow);
-    // 3 ms at 1 MB/s are 3000 bytes, whatever the rate is now.
+    // 3 ms at 1 MB/s yield 3000 bytes, whatever the current rate is.
     assert_eq!(pacer.release(at(3_000_000), rate(4_000_000), 3000), Ok(()));
     let release = pacer.release(at(3_000_000), rate(4_000_000), 7000).unwrap_err();
     assert_eq!(release.deadline(), at(4_000_000));
@@ -253,7 +254,8 @@ fn past_time_accrues_at_the_rate_that_applied_then() {
 
 #[test]
 fn a_rate_that_falls_between_queries_applies_from_then_on() {
-    // The window limits the sender for 10 ms; in the first of these the rate falls to a hundredth.
+    // The window limits the sender for 10 ms; in the first millisecond, the rate falls to a
+    // hundredth.
     let (fast, slow) = (rate(1_200_000), rate(12_000));
     let mut pacer = empty(at(0), fast);
     pacer.on_rate(at(1_000_000), slow);
@@ -273,7 +275,8 @@ fn an_announced_first_rate_begins_with_a_full_bucket_too() {
 
 #[test]
 fn a_batch_requested_in_parts_is_released_at_the_deadline() {
-    // The transport requests what it has built so far, sends that, and waits for the deadline.
+    // The transport requests credit for the data that it has built so far, sends the data, and
+    // waits for the deadline.
     let rate = rate(10_000_000);
     let mut pacer = Pacer::new(at(0), SIZE);
     let mut now = at(0);

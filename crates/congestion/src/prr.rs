@@ -1,28 +1,28 @@
-//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses that caused a cut
-//! are repaired.
+//! Proportional Rate Reduction (RFC 9937): limits sending while the losses that caused a window
+//! reduction are repaired.
 //!
-//! A cut that applied immediately would silence the sender until half of the flight has been
+//! A reduction that applied immediately would silence the sender until half of the flight has been
 //! acknowledged, and would permit a burst if a whole flight was lost. PRR spreads the reduction
-//! over the round trip that follows the cut: the amount sent is a fixed proportion of the amount
-//! delivered, and when the episode is over, about the slow start threshold is in flight.
+//! over the following round trip: the amount sent is a fixed proportion of the amount delivered,
+//! and when the episode is over, about the slow start threshold is in flight.
 //!
-//! The episode is QUIC's recovery period, if it was started by losses. A CE mark alone reduces the
-//! window immediately: see `Base::cut`. The episode ends with the first acknowledgment of a packet
-//! sent in it (RFC 9002 §7.3.2), after one round trip. Persistent congestion and an undo end it
-//! too, and discard its state.
+//! The episode corresponds to QUIC's recovery period, if losses started it. A CE mark alone reduces
+//! the window immediately: see `Base::cut`. The episode ends with the first acknowledgment of a
+//! packet sent in it (RFC 9002 §7.3.2), after one round trip. Persistent congestion and an undo
+//! also end the episode, and discard its state.
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
 use clearway_units::packed::Pack;
 
-/// One episode. All numbers are bytes.
+/// One recovery episode. All numbers are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(crate) struct Prr {
     /// RecoverFS: the bytes in flight when the episode began, including those that its first event
     /// acknowledged and declared lost. Never zero.
     recover_fs: u64,
     /// prr_delivered: the bytes acknowledged in the episode. A packet that had been declared lost
-    /// and arrives after all is not counted: that errs on the side of sending less.
+    /// and arrives after all is not counted, which errs on the side of sending less.
     prr_delivered: u64,
     /// prr_out: the bytes sent in the episode.
     prr_out: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// Begins an episode: `event` required a cut to `threshold` (§6.1).
+    /// Begins an episode in which `event` required a window reduction to `threshold` (§6.1).
     pub(crate) fn begin(event: &Acknowledgement<'_>, threshold: u64, datagram: u64) -> Self {
         let recover_fs = event.prior_in_flight.max(1);
         let mut prr = Self { recover_fs, prr_delivered: 0, prr_out: 0, window: 0 };
@@ -39,8 +39,8 @@ impl Prr {
         prr
     }
 
-    /// Returns the bytes that may be in flight. The caller applies the minimum window of RFC 9002
-    /// §7.2.
+    /// Returns the number of bytes that may be in flight. The caller applies the minimum window of
+    /// RFC 9002 §7.2.
     pub(crate) const fn window(&self) -> u64 {
         self.window
     }
@@ -94,8 +94,8 @@ impl Prr {
         u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
     }
 
-    /// Returns the allowance if so much was lost that less than the threshold is in flight: what
-    /// was delivered (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
+    /// Returns the allowance if so much was lost that the bytes in flight are below the threshold:
+    /// the delivered bytes (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
     fn reduction_bound(&self, delivered: u64, is_safe: bool, datagram: u64) -> u64 {
         let count = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
         if is_safe { count.saturating_add(datagram) } else { count }
@@ -106,9 +106,9 @@ impl Prr {
 /// overloaded.
 ///
 /// The RFC requires SND.UNA to advance. QUIC has no equivalent: lost data is not awaited under its
-/// old packet number, and the packet that repairs it ends the episode. What remains of the idea is
-/// an acknowledgment of a later packet than any before. This lets a sender grow back to the
-/// threshold one datagram at a time where RFC 9002 §7.3.2 permits an immediate return.
+/// old packet number, and the packet that repairs it ends the episode. The closest equivalent is an
+/// acknowledgment of a packet later than any acknowledged before. This lets a sender grow back to
+/// the threshold one datagram at a time where RFC 9002 §7.3.2 permits an immediate return.
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0

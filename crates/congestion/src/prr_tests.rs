@@ -1,5 +1,5 @@
-//! The algorithm alone, on the examples of RFC 6937 §3.1, which RFC 9937 builds on: 20 datagrams in
-//! flight, and a threshold of 10.
+//! Tests of the algorithm alone, with the examples of RFC 6937 §3.1, on which RFC 9937 is based: 20
+//! datagrams in flight, and a threshold of 10.
 
 use clearway_units::Timestamp;
 
@@ -7,7 +7,7 @@ use super::Prr;
 use crate::testing::SIZE;
 use crate::{Acknowledgement, DeliverySnapshot, SendIndex, SentPacket};
 
-/// A flight of datagrams, acknowledged one by one; all numbers are datagrams.
+/// A flight of datagrams that are acknowledged one by one; all numbers are in datagrams.
 struct Flight {
     prr: Option<Prr>,
     in_flight: u64,
@@ -28,7 +28,7 @@ impl Flight {
     }
 
     /// Reports an event that acknowledges `acked` and declares lost `lost` datagrams. Returns how
-    /// many whole datagrams may be sent then.
+    /// many whole datagrams may then be sent.
     fn event(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let from = self.index;
         let acked: Vec<_> = (from..from + acked).map(packet).collect();
@@ -83,7 +83,7 @@ impl Flight {
         }
     }
 
-    /// Like [`event`](Self::event), but also sends what is permitted.
+    /// Like [`event`](Self::event), but also sends the permitted datagrams.
     fn event_and_send(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let room = self.event(acked, lost, leads_on);
         self.send(room);
@@ -127,7 +127,7 @@ fn cubic_sends_seven_datagrams_for_ten_delivered() {
 
 #[test]
 fn after_a_burst_loss_sending_matches_delivery() {
-    // PRR-CRB: of 20 datagrams the first 15 are lost; "R R R".
+    // PRR-CRB: the first 15 of 20 datagrams are lost; "R R R".
     let mut flight = Flight::new(20, 10);
     assert_eq!((flight.event(1, 15, false), flight.in_flight), (1, 4));
     flight.send(1);
@@ -179,7 +179,7 @@ fn losses_alone_permit_only_the_first_datagram() {
         assert_eq!(flight.event_and_send(0, 3, true), 0);
     }
     assert_eq!(flight.in_flight, 6);
-    // With the next delivery the repair continues.
+    // The repair continues with the next delivery.
     assert_eq!(flight.event_and_send(1, 0, true), 2);
 }
 
@@ -195,7 +195,7 @@ fn the_first_datagram_stays_permitted_until_it_is_sent() {
 
 #[test]
 fn small_acknowledgements_add_up_to_a_datagram() {
-    // A loss of a whole datagram, and then 100 bytes at a time.
+    // A whole datagram is lost, and then 100 bytes at a time.
     let mut prr =
         Prr { recover_fs: 20 * SIZE, prr_delivered: SIZE, prr_out: SIZE, window: 18 * SIZE };
     let mut room = 0;
@@ -208,15 +208,16 @@ fn small_acknowledgements_add_up_to_a_datagram() {
 
 #[test]
 fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
-    // It sends nothing for eight acknowledgments, and then as much as it could have sent.
+    // The sender sends nothing for eight acknowledgments, and then everything that it could have
+    // sent.
     let mut flight = Flight::new(20, 10);
     flight.event_and_send(1, 1, true);
     for _ in 0..6 {
         flight.event(1, 0, true);
     }
-    // Half of the seven delivered, and one sent.
+    // This is half of the seven delivered datagrams, less one sent.
     assert_eq!((flight.in_flight, flight.room()), (13, 2));
-    // It continues for so long that the flight falls below the threshold.
+    // The pause lasts so long that the flight falls below the threshold.
     let rooms = [(); 4].map(|()| flight.event(1, 0, true));
     assert_eq!((flight.in_flight, rooms), (9, [3, 3, 0, 1]));
     for _ in 0..5 {
@@ -227,7 +228,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
 
 #[test]
 fn one_acknowledgement_of_everything_permits_the_whole_threshold() {
-    // The last ACK, and an aggregated one.
+    // The last ACK is followed by an aggregated one.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(19, 1, true), 10);
     let mut flight = Flight::new(20, 10);
@@ -253,7 +254,7 @@ fn aggregation_does_not_change_how_much_is_sent() {
 fn probes_count_as_sent() {
     let mut flight = Flight::new(20, 10);
     flight.event_and_send(1, 1, true);
-    // Two probes although the window is full; the next deliveries make up for them.
+    // Two probes are sent although the window is full; the next deliveries compensate for them.
     flight.send(2);
     let rooms: Vec<_> = (0..8).map(|_| flight.event_and_send(1, 0, true)).collect();
     assert_eq!(rooms, [0, 0, 0, 0, 0, 0, 1, 0], "eight delivered, three sent");
@@ -261,8 +262,8 @@ fn probes_count_as_sent() {
 
 #[test]
 fn nothing_overflows() {
-    // Subtractions that have crashed other implementations: more sent than permitted, more in
-    // flight than ever before.
+    // These subtractions have crashed other implementations: more was sent than permitted, or more
+    // is in flight than ever before.
     for in_flight in [0, 1, u64::MAX] {
         for threshold in [0, 1, u64::MAX] {
             let mut prr =

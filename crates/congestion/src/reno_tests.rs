@@ -55,8 +55,8 @@ fn metrics_contain_the_variables_of_slow_start_and_recovery() {
 fn a_window_of_acknowledged_bytes_brings_one_datagram() {
     let mut sender = Sender::avoiding(Algorithm::Reno, 300, ms(50));
     let before = sender.window();
-    // The result is the same however small the steps are, to the byte except for the growth within
-    // the round.
+    // The result does not depend on the size of the steps, to the byte, except for the growth
+    // within the round.
     for _ in 0..10 {
         sender.clean_round(1);
     }

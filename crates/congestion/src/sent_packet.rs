@@ -1,7 +1,7 @@
 use clearway_units::Timestamp;
 use clearway_units::packed::Pack;
 
-/// A packet's position in the order in which packets were sent on a path.
+/// A packet's position in the path's send order.
 ///
 /// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared.
 /// The transport's ledger therefore gives every packet a send index; a recovery boundary is a send
@@ -12,7 +12,7 @@ pub struct SendIndex(pub u64);
 /// A packet in flight, as in the transport's ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct SentPacket {
-    /// The packet's position in sending order.
+    /// The packet's position in send order.
     pub index: SendIndex,
     /// The packet's size in bytes, as counted in flight.
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct DeliverySnapshot {
     pub delivered: u64,
     /// When the most recent delivery became known.
     pub delivered_at: Timestamp,
-    /// When the first packet of this sending flight was sent.
+    /// When the first packet of this flight was sent.
     pub first_sent_at: Timestamp,
     /// Bytes in flight, including this packet.
     pub in_flight: u64,

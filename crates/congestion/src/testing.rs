@@ -1,4 +1,4 @@
-//! A sender in virtual time, for the tests of the controllers.
+//! A sender in virtual time, for testing the controllers.
 //!
 //! The sender has its own ledger, reports to the controller what a transport would, and checks
 //! every event of every test against the invariants (S3 to S6, S16, and the bounds of RFC 9937).
@@ -21,7 +21,8 @@ use crate::{
 pub(crate) const SIZE: u64 = 1200;
 pub(crate) const MAXIMUM_WINDOW: u64 = 100_000 * SIZE;
 
-/// The controllers that [`Sender`] supports: those that respond to each loss episode with one cut.
+/// The controllers that [`Sender`] supports: those that respond to each loss episode with one
+/// window reduction.
 pub(crate) const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
@@ -68,7 +69,7 @@ pub(crate) struct Sender {
     limited_round: Option<u64>,
     recovery: Option<Recovery>,
     pub(crate) maximum_window: u64,
-    /// Whether acknowledgments carry no round-trip time.
+    /// Whether acknowledgments provide no RTT sample.
     pub(crate) hides_rtt: bool,
 }
 
@@ -122,7 +123,7 @@ impl Sender {
         self.window() as f64 / SIZE as f64
     }
 
-    /// Returns the window, or in recovery the one at its end.
+    /// Returns the window; in recovery, the window at its end.
     pub(crate) fn target(&self) -> u64 {
         target(&self.snapshot())
     }
@@ -177,7 +178,7 @@ impl Sender {
         self.in_flight + SIZE <= self.window()
     }
 
-    /// Sends until the window is full; more data waits.
+    /// Sends until the window is full; more data remains waiting.
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
             self.send_one();
@@ -186,7 +187,7 @@ impl Sender {
         self.limited_round = Some(self.round);
     }
 
-    /// Sends `datagrams` datagrams, if the window permits; no more data waits.
+    /// Sends `datagrams` datagrams if the window permits, and leaves no data waiting.
     pub(crate) fn send(&mut self, datagrams: u64) {
         for _ in 0..datagrams {
             if !self.has_room() {
@@ -241,7 +242,7 @@ impl Sender {
         }
     }
 
-    /// Runs one event: decides the outcome of every packet in flight, and passes on `report`.
+    /// Processes one event: decides the outcome of every packet in flight, and passes on `report`.
     pub(crate) fn settle(&mut self, report: Report, mut fate: impl FnMut(&SentPacket) -> Fate) {
         let prior_in_flight = self.in_flight;
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
@@ -352,8 +353,8 @@ impl Sender {
         }
     }
 
-    /// Checks what PRR permits while an episode is open; once it is over, none of its state may
-    /// remain.
+    /// Checks the limits of PRR while an episode is open, and that none of its state remains after
+    /// the episode.
     fn check_recovery(&mut self, after: &Snapshot, event: &Acknowledgement<'_>) {
         if after.phase != Phase::Recovery {
             self.recovery = None;
@@ -364,7 +365,8 @@ impl Sender {
         recovery.check(after, event, self.maximum_window);
     }
 
-    /// Reports that the lost packet arrived after all; `still_lost` others have not arrived.
+    /// Reports that a packet declared lost arrived after all; `still_lost` other packets have not
+    /// arrived.
     pub(crate) fn arrives_late(&mut self, packet: SentPacket, still_lost: u64) {
         let before = self.snapshot();
         self.controller.on_spurious_loss(&SpuriousLoss {

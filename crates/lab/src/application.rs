@@ -19,7 +19,7 @@ pub use client::Client;
 use order::Cancel;
 pub use server::Server;
 
-/// The number of bytes of content to read at once.
+/// Maximum number of content bytes to read at once.
 const READ: usize = 256 << 10;
 
 /// The progress of an endpoint.
@@ -33,7 +33,7 @@ pub struct Progress {
     pub written: u64,
     /// The time at which the first byte of content arrived.
     pub first_received_at: Option<Timestamp>,
-    /// The time at which the client had completed all of its traffic.
+    /// The time at which the client had completed all of its requests.
     pub finished_at: Option<Timestamp>,
     /// The unrecoverable failure, if there was one.
     pub failure: Option<String>,
@@ -41,7 +41,7 @@ pub struct Progress {
 
 /// An endpoint's application.
 pub trait Application {
-    /// Handles the stack's events, and does everything that can be done at `now`.
+    /// Handles the stack's events, and does everything that is due at `now`.
     fn run(&mut self, now: Timestamp, stack: &mut dyn Stack);
 
     /// Returns when the application has to run again without an event.
@@ -54,7 +54,7 @@ pub trait Application {
     fn has_backlog(&self) -> bool;
 }
 
-/// The part that both endpoints' applications share.
+/// The state shared by the client and server applications.
 #[derive(Debug)]
 struct Common {
     http3: Http3,
@@ -66,7 +66,7 @@ struct Common {
     is_early: bool,
 }
 
-/// A stream on which a message is to be canceled midway.
+/// How a message is to be canceled midway on a stream.
 #[derive(Clone, Copy, Debug)]
 struct Arranged {
     cancel: Cancel,
@@ -98,7 +98,7 @@ impl Common {
         arranged.is_some_and(|it| it.cancel.explains(self.http3.role(), event))
     }
 
-    /// Returns whether data can be sent.
+    /// Returns whether stream data can be sent.
     fn can_send(&self) -> bool {
         self.is_early || self.progress.connected_at.is_some()
     }
@@ -144,7 +144,8 @@ impl Common {
         }
     }
 
-    /// Handles the events that mean the same at both endpoints; returns the others.
+    /// Handles the events that have the same meaning at both endpoints, and returns all other
+    /// events.
     fn common_event(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Writable { stream } => {
@@ -168,8 +169,8 @@ impl Common {
         None
     }
 
-    /// Reads the content of `stream` that has arrived, up to `most` bytes in total, and checks it. `from` is the number
-    /// of bytes that were read before.
+    /// Reads the content that has arrived on `stream`, up to `most` bytes in total, and verifies
+    /// it. `from` is the number of bytes read previously.
     fn read(
         &mut self,
         now: Timestamp,
@@ -193,7 +194,7 @@ impl Common {
         }
     }
 
-    /// Sends what can be sent, and returns the streams that were reset in the process.
+    /// Sends as much as possible, and returns the streams that were reset in the process.
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) -> Vec<u64> {
         let mut failure = None;
         let mut cut = Vec::new();

@@ -1,13 +1,14 @@
-//! Observes a run, keeps its own records, and reports which property was violated.
+//! Observes a run, keeps its own records, and reports which property has been violated.
 //!
 //! The checker observes both endpoints of every flow, and every datagram that enters or leaves the
-//! network. From that it derives its own ledger of bytes in flight (`records/`), its own
-//! packet-timed rounds, recovery periods and round-trip times. What a stack reports is compared
-//! with them, and never relied on. The properties are in [`Property`]; each has its rule in
-//! `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
+//! network. From these observations it derives its own ledger of bytes in flight (`records/`), its
+//! own packet-timed rounds, recovery periods and round-trip times. A stack's reports are compared
+//! with these records, and never relied on. The properties are in [`Property`]; each has its rule
+//! in `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
 //!
-//! To add a property: add its name and texts in `properties/`, a file with a rule, a line in
-//! `rules.rs`, and tests with a history that violates it and the nearest one that does not.
+//! To add a property: add its name and texts in `properties/`, a file with the rule, a line in
+//! `rules.rs`, and tests with an event history that violates the property and the closest one that
+//! does not.
 
 mod config;
 mod contents;
@@ -42,14 +43,14 @@ use crate::setup::Setup;
 pub(crate) use self::expectations::{Kind, Regrowth};
 pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 
-/// A property that did not hold.
+/// A violated property.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Violation {
-    /// Its ID, such as "L1".
+    /// The property's ID, such as "L1".
     pub property: &'static str,
     /// The time at which it was detected.
     pub at: Timestamp,
-    /// The endpoint whose records show it.
+    /// The endpoint whose records show the violation.
     pub end: EndId,
     /// The observation, and the expectation that it contradicts.
     pub explanation: String,
@@ -78,7 +79,7 @@ struct State {
 #[derive(Debug)]
 struct WatchedEnd {
     watch: Watch,
-    /// The smallest window that was reported, and the minimum that its controller ever sets.
+    /// The smallest reported window, and the minimum that the endpoint's controller ever sets.
     lowest: Option<(u64, u64)>,
 }
 
@@ -119,7 +120,7 @@ impl Checker {
         }))))
     }
 
-    /// Lets the run continue after a violation, unless it would not end otherwise.
+    /// Lets the run continue after a violation, unless the run would then never end.
     pub fn go_on(&self) {
         self.state().goes_on = true;
     }
@@ -133,21 +134,21 @@ impl Checker {
         Box::new(EndObserver { end, checker: self.clone() })
     }
 
-    /// Records that a datagram of `size` bytes was submitted to the network with the ECN codepoint
-    /// `ecn`, for `to`.
+    /// Records that a datagram of `size` bytes to `to` with the ECN codepoint `ecn` was submitted
+    /// to the network.
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, ecn: Ecn, size: usize) {
         let mut state = self.state();
         let watch = &mut state.end_mut(from).watch;
         let verdict = watch.on_submitted(to, ecn, size as u64);
         if watch.has_other_connection() {
-            // It is unknown which of the connections the client's packets reach.
+            // It is unknown which of the server's connections the client's packets reach.
             let client = EndId { side: Side::Client, ..from };
             state.end_mut(client).watch.on_peer_unknown();
         }
         state.judge(now, from, verdict);
     }
 
-    /// Records that `datagram` was submitted to the network from this socket of an endpoint.
+    /// Records that an endpoint submitted `datagram` to the network from this socket.
     pub fn on_path_used(
         &self,
         now: Timestamp,
@@ -174,9 +175,9 @@ impl Checker {
         state.end_mut(to).watch.on_delivered(from, datagram);
     }
 
-    /// Processes an endpoint that has done everything that it can do now. Its application has
-    /// written `written` bytes of content so far. Returns whether the run is over because a
-    /// property was violated.
+    /// Checks an endpoint that has no more work to do at this time. Its application has written
+    /// `written` bytes of content so far. Returns whether the run is over because a property was
+    /// violated.
     pub fn on_settled(
         &self,
         now: Timestamp,
@@ -190,7 +191,8 @@ impl Checker {
         state.is_spinning || (state.violation.is_some() && !state.goes_on)
     }
 
-    /// Processes a standstill: no event will ever happen again, although flows are not finished.
+    /// Handles a stalled simulation: no further events will occur, although some flows are
+    /// unfinished.
     pub fn on_standstill(&self, now: Timestamp) {
         let mut state = self.state();
         let unfinished = state
@@ -215,14 +217,15 @@ impl Checker {
         self.state().violation.clone()
     }
 
-    /// Returns how many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
+    /// Returns the number of CUBIC congestion avoidance phases that S24 has checked for several
+    /// rounds.
     #[cfg(test)]
     pub(crate) fn stages_judged(&self) -> u64 {
         self.state().flows.iter().flatten().map(|watched| watched.watch.stages_judged()).sum()
     }
 
-    /// Returns whether the window of the sender at `end` reached the minimum that its controller
-    /// ever sets.
+    /// Returns whether the congestion window of the sender at `end` reached its controller's
+    /// minimum.
     pub fn reached_floor(&self, end: EndId) -> bool {
         let lowest = self.state().end_mut(end).lowest;
         lowest.is_some_and(|(window, minimum)| window <= minimum)
@@ -234,7 +237,7 @@ impl State {
         &mut self.flows[end.flow][end.side as usize]
     }
 
-    /// Keeps the first violation.
+    /// Keeps the first violation and ignores later ones.
     fn judge(&mut self, now: Timestamp, end: EndId, verdict: Result<(), Failure>) {
         let Err(Failure { property, explanation }) = verdict else { return };
         self.is_spinning |= property == Property::S13;
@@ -269,7 +272,7 @@ impl State {
         self.judge(now, end, verdict);
     }
 
-    /// Processes observations that occur a few times per connection.
+    /// Processes the rare observations, which occur a few times per connection.
     fn observe_life(
         &mut self,
         now: Timestamp,
@@ -300,7 +303,8 @@ impl State {
                 self.history.note(now, end, Happening::EarlyDataRejected);
                 watch.on_early_data_rejected(now);
             }
-            // A client that knows the server's versions has received a Version Negotiation packet.
+            // A client that knows the server's supported versions has received a Version
+            // Negotiation packet.
             Observation::VersionInformation { client, server, chosen: Some(_) }
                 if !client.is_empty() && !server.is_empty() =>
             {

@@ -1,5 +1,5 @@
-//! Tests each property with hand-written histories: one that violates it, and the nearest one that
-//! does not.
+//! Tests each property with hand-written event histories: one that violates it, and the closest one
+//! that does not.
 
 #[path = "checker_tests/catalogue.rs"]
 mod catalogue;

@@ -1,4 +1,4 @@
-//! A digest of everything that was sent in a run.
+//! A digest of all datagrams sent in a run.
 
 use core::fmt::Write;
 use std::net::SocketAddr;
@@ -8,25 +8,25 @@ use clearway_units::Timestamp;
 
 use crate::end::{EndId, Side};
 
-/// A SHA-256 digest of every datagram in the order of sending: its time, sender, destination port
-/// and payload.
+/// A SHA-256 digest of every datagram in send order: its time, sender, destination port and
+/// payload.
 #[derive(Clone)]
 pub struct Digest {
     context: Context,
-    /// Whether the payload is covered. Real TLS has its own source of randomness: then only times
-    /// and sizes are covered.
+    /// Whether the payload is covered. Real TLS has its own source of randomness, so with it only
+    /// times and sizes are covered.
     covers_bytes: bool,
     datagrams: u64,
 }
 
 impl Digest {
-    /// Creates the digest of a run in which nothing was sent yet. `covers_bytes` states whether the
-    /// seed determines the datagrams' bytes.
+    /// Creates the digest of a run in which nothing has been sent yet. `covers_bytes` states
+    /// whether the seed determines the datagrams' contents.
     pub fn new(covers_bytes: bool) -> Self {
         Self { context: Context::new(&SHA256), covers_bytes, datagrams: 0 }
     }
 
-    /// Adds a datagram that was sent.
+    /// Adds a sent datagram.
     pub fn add(&mut self, now: Timestamp, from: EndId, to: SocketAddr, payload: &[u8]) {
         self.datagrams += 1;
         self.context.update(&now.as_nanos().to_be_bytes());
@@ -49,7 +49,7 @@ impl Digest {
         text
     }
 
-    /// Returns how many datagrams it covers.
+    /// Returns the number of datagrams that the digest covers.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }

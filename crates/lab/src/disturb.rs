@@ -1,10 +1,10 @@
-//! Runs a scenario with a single disturbance, at every possible moment.
+//! Runs a scenario with a single disturbance, once for every possible moment.
 //!
-//! A fault that stops a connection permanently often needs one event at one particular moment: a
-//! NAT that forgets its mapping right after the last handshake message, a silence that begins with
-//! the last ACK. Nobody predicts that moment, and random networks seldom hit it. So all moments are
-//! tried: [`trials`] puts each [`Kind`] of disturbance at every datagram of a run, in both
-//! directions, and at every millisecond of its first ten round trips. Each of these runs must
+//! A bug that stalls a connection permanently often requires one event at one particular moment: a
+//! NAT that forgets its mapping right after the last handshake message, or silence that begins with
+//! the last ACK. That moment is hard to predict, and random networks seldom hit it. Therefore all
+//! moments are tried: [`trials`] places each [`Kind`] of disturbance at every datagram of a run, in
+//! both directions, and at every millisecond of its first ten round trips. Each of these runs must
 //! finish within the time that [`Bounds`] derives from the kind and the time of the disturbance,
 //! and must not violate any property of the checker.
 //!
@@ -34,13 +34,13 @@ pub use kind::{Kind, Remedy, UnknownName};
 /// The disturbances and moments to try.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The disturbances.
+    /// The kinds of disturbances to try.
     pub kinds: Vec<Kind>,
-    /// The step between moments: only every n-th is tried; at least 1. Each disturbance starts at a
-    /// different offset.
+    /// The step between moments: only every n-th moment is tried. Must be at least 1. Each
+    /// disturbance starts at a different offset.
     pub every: usize,
-    /// The maximum number of datagrams to try in each direction. If the run has more, the first
-    /// half of this number are the run's first datagrams, and the others are evenly spread.
+    /// The maximum number of datagrams to try in each direction. If the run has more, half of the
+    /// number covers the run's first datagrams, and the rest is spread evenly.
     pub datagrams: u64,
 }
 
@@ -51,10 +51,10 @@ impl Default for Choice {
     }
 }
 
-/// The number of round trips at the beginning of a run in which every millisecond is tried.
+/// The number of round trips at the beginning of a run for which every millisecond is tried.
 const ROUND_TRIPS: u32 = 10;
 
-/// Returns the small transfers that are disturbed if no other scenario is named.
+/// Returns the scenario of small transfers that is disturbed by default.
 ///
 /// # Errors
 /// If the built-in scenario is invalid, which a test rules out.
@@ -77,7 +77,8 @@ pub fn trials(choice: &Choice, setup: &Setup, baseline: &Baseline) -> Vec<Event>
     trials
 }
 
-/// Draws `count` pairs of different single disturbances, using `seed`; none if there is no pair.
+/// Draws `count` pairs of different single disturbances, using `seed`; returns none if no pair
+/// exists.
 pub fn pairs(trials: &[Event], count: usize, seed: u64) -> Vec<[Event; 2]> {
     if trials.len() < 2 {
         return Vec::new();
@@ -93,8 +94,7 @@ pub fn pairs(trials: &[Event], count: usize, seed: u64) -> Vec<[Event; 2]> {
     (0..count).map(pair).collect()
 }
 
-/// Returns how many datagrams of the undisturbed run `choice` leaves out because there are too
-/// many.
+/// Returns how many datagrams of the undisturbed run `choice` omits because the run has too many.
 pub fn left_out(choice: &Choice, baseline: &Baseline) -> u64 {
     let ways = [Way::ToServer, Way::ToClient];
     ways.into_iter().map(|way| baseline.datagrams(way).saturating_sub(choice.datagrams)).sum()
@@ -108,7 +108,7 @@ fn datagrams(choice: &Choice, baseline: &Baseline) -> Vec<Moment> {
     [Way::ToServer, Way::ToClient].into_iter().flat_map(of_way).collect()
 }
 
-/// Returns the numbers from 1 to `count`, or only `most` of them.
+/// Returns the numbers from 1 to `count`, limited to `most` of them.
 fn numbers(count: u64, most: u64) -> Vec<u64> {
     if count <= most {
         return (1..=count).collect();

@@ -51,14 +51,14 @@ fn bounds_depend_on_the_disturbance_and_its_time() {
     let cost = |events: &[Event]| bounds.of(events).saturating_sub(end);
 
     assert_eq!(cost(&[]), Duration::ZERO);
-    // A duplicate costs at most a round trip: 200 ms and the queues of both directions.
+    // A duplicate costs at most a round trip: 200 ms, plus the queueing delay of both directions.
     assert!(cost(&[at(Kind::Double, 900)]) < ms(400));
     let silence = |length, time| at(Kind::Silence(None, ms(length)), time);
     // Each millisecond of silence may cost one more millisecond of backoff.
     assert_eq!(cost(&[silence(2000, 700)]) - cost(&[silence(200, 700)]), ms(3600));
     // Without an RTT sample, the initial probe timeout applies.
     assert!(cost(&[silence(200, 0)]) > cost(&[silence(200, 700)]));
-    // Data that has arrived need not be sent again from a small window.
+    // Data that has arrived need not be retransmitted with a small window.
     let lose = |number| Event {
         kind: Kind::Lose,
         at: At(Moment::Datagram { way: Way::ToClient, number }),
@@ -75,8 +75,8 @@ fn the_time_of_a_datagram_is_that_of_the_undisturbed_run() {
     let scenario = standard().unwrap();
     let setup = &scenario.variants[0].setup;
     let baseline = Baseline::measure(setup, &"reno".parse().unwrap(), 0).unwrap();
-    // A download of 100 kB: the request is sent at the end of the handshake, which takes a little
-    // more than 5 ms.
+    // For a download of 100 kB, the request is sent at the end of the handshake, which takes a
+    // little more than 5 ms.
     let first = baseline.time_before(Moment::Datagram { way: Way::ToClient, number: 1 });
     assert!(first >= Duration::from_millis(4) && first <= Duration::from_millis(6), "{first:?}");
     assert_eq!(baseline.received(first), 0);

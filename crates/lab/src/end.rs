@@ -2,7 +2,7 @@
 
 use clearway_network::Way;
 
-/// A side of a flow.
+/// One of the two sides of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
     /// The endpoint that connects.
@@ -15,7 +15,7 @@ impl Side {
     /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
-    /// Returns its name in traces and reports.
+    /// Returns the side's name in traces and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -31,7 +31,7 @@ impl Side {
         }
     }
 
-    /// Returns the side that receives what is sent in the direction `way`.
+    /// Returns the side that receives datagrams sent in the direction `way`.
     pub(crate) const fn receiver(way: Way) -> Self {
         match way {
             Way::ToServer => Self::Server,
@@ -43,7 +43,7 @@ impl Side {
 /// Identifies an endpoint of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndId {
-    /// The index of the flow, in the order of the scenario.
+    /// The index of the flow in the scenario's order.
     pub flow: usize,
     /// The side of the flow.
     pub side: Side,

@@ -1,10 +1,11 @@
-//! An exhaustive search in a small scope: every controller, every history of a few moves.
+//! An exhaustive search in a small scope: for every controller, every history of a few moves.
 //!
 //! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
-//! [`Move`]s up to some length is run, with one real [`Controller`], pacer and sampler. States that
+//! [`Move`]s up to some length is run with one real [`Controller`], pacer and sampler. States that
 //! differ only in time are explored once. The safety rules are checked at every move. Every state
-//! is then followed by clean rounds in which data waits, in a few ACK patterns. In none of them may
-//! the window stay the same: that would be a cycle in which a sender is stuck forever.
+//! is then followed by clean rounds in which data waits, in a few ACK patterns. If the window
+//! stayed the same with any of these patterns, that would be a cycle in which a sender is stuck
+//! forever.
 
 mod canonical;
 mod cursor;
@@ -26,14 +27,13 @@ pub use self::moves::Move;
 /// The results of a search.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Explored {
-    /// The number of states first reached after each number of moves, starting with none.
+    /// The number of states first reached after each number of moves, starting with zero moves.
     pub levels: Vec<usize>,
     /// The number of moves that were made.
     pub moves: u64,
-    /// The number of states from which clean rounds follow in which a window does not grow as it
-    /// should.
+    /// The number of states after which a window does not grow as required in clean rounds.
     pub cycles: usize,
-    /// The first few faults.
+    /// The first few violations.
     pub faults: Vec<Found>,
     /// Whether all histories of the requested depth were explored.
     pub is_complete: bool,
@@ -46,14 +46,14 @@ impl Explored {
     }
 }
 
-/// A fault, and the history that leads to it.
+/// A violation, and the history that leads to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The ID of the violated property.
     pub property: &'static str,
-    /// The observation.
+    /// The observation that contradicts the property.
     pub explanation: String,
-    /// The state in which its history begins.
+    /// The state in which the history begins.
     pub root: Root,
     /// The moves, including the last one.
     pub path: Vec<Move>,
@@ -64,8 +64,8 @@ pub struct Found {
 pub struct Root {
     /// The initial window, in datagrams.
     pub window: u64,
-    /// Whether the sender is in congestion avoidance: a loss has ended slow start, and the recovery
-    /// period has ended.
+    /// Whether the sender is in congestion avoidance: a loss has ended slow start, and recovery is
+    /// over.
     pub avoids: bool,
 }
 
@@ -83,16 +83,17 @@ pub struct Manner {
 pub struct Progress {
     /// The number of moves in the histories that are being explored.
     pub length: usize,
-    /// The number of these histories that have been explored, each leading to a different state.
+    /// The number of histories of this length that have been explored, each leading to a different
+    /// state.
     pub done: usize,
-    /// The total number of these histories.
+    /// The total number of histories of this length.
     pub all: usize,
     /// The number of states reached so far.
     pub states: usize,
 }
 
-/// Explores all histories with `algorithm`, like [`explore`]. `None` if the algorithm is newer than
-/// this crate.
+/// Explores all histories with `algorithm`, like [`explore`]. Returns `None` if this crate does not
+/// know the algorithm.
 pub fn explore_algorithm(
     algorithm: Algorithm,
     manner: Manner,
@@ -107,11 +108,12 @@ pub fn explore_algorithm(
     }
 }
 
-/// Explores all histories with controllers that `make` creates. States with equal values
-/// ([`Inspect`]) are equal.
+/// Explores all histories with controllers created by `make`. States that report equal values
+/// ([`Inspect`]) are considered equal.
 ///
-/// `on_progress` is called periodically. When `is_ended` is set, the search ends soon, with its
-/// results until then. It also ends after the first few faults, since deeper ones follow from them.
+/// `on_progress` is called periodically. When `is_ended` is set, the search ends soon and returns
+/// its results so far. It also ends after the first few violations, because deeper ones follow from
+/// them.
 pub fn explore<C: Controller + Inspect + Clone>(
     make: impl Fn(&ControllerParameters) -> C + Sync,
     manner: Manner,

@@ -8,7 +8,7 @@ use clearway_units::Rate;
 
 use super::*;
 
-/// The depth that a debug build explores in seconds; `clearway lab explore` explores further.
+/// The depth that a debug build explores within seconds; `clearway lab explore` goes deeper.
 const DEPTH: usize = 4;
 
 fn manner(depth: usize) -> Manner {

@@ -1,6 +1,6 @@
 //! Fleets in virtual time: clients, two load balancers whose tables may differ in age, and servers
-//! that are added, drained, fail and change the configuration of their connection IDs. The decision
-//! of `clearway-balancer` for each datagram is compared with the server that has the connection.
+//! that are added, drained, fail, and change their connection ID configuration. For each datagram,
+//! the decision of `clearway-balancer` is compared with the server that owns the connection.
 //!
 //! ```
 //! use clearway_lab::fleet::{Settings, Size, simulate};

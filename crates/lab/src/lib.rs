@@ -1,4 +1,4 @@
-//! Runs congestion controllers inside the real stack, over simulated networks, in virtual time,
+//! Runs congestion controllers inside the real stack, over simulated networks and in virtual time,
 //! while a checker verifies properties of every run.
 //!
 //! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a

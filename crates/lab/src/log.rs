@@ -10,7 +10,7 @@ use crate::end::{EndId, Side};
 use crate::run::{Candidate, MakeObserver, RunError, transport_config};
 use crate::setup::Setup;
 
-/// Returns the endpoint that sends the content of the first flow that has to finish.
+/// Returns the endpoint that sends the content of the first flow that must finish.
 pub fn main_end(setup: &Setup) -> Option<EndId> {
     let flow = setup.flows.iter().position(|flow| !flow.is_optional)?;
     sending_end(setup, flow)
@@ -26,8 +26,8 @@ pub fn sending_end(setup: &Setup, flow: usize) -> Option<EndId> {
     Some(EndId { flow, side })
 }
 
-/// Returns an observer that writes a log of the connection at `end` to `writer`, or of nothing if
-/// there is no such endpoint. `on_error` receives the reason if the log is incomplete.
+/// Returns an observer that logs the connection at `end` to `writer`, or logs nothing if there is
+/// no such endpoint. `on_error` receives the reason if the log is incomplete.
 ///
 /// # Errors
 /// If the flow names a controller that does not exist.

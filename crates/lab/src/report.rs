@@ -37,7 +37,7 @@ pub struct Row {
     pub statistics: Statistics,
     /// The expectations, and whether they were met.
     pub verdicts: Vec<Verdict>,
-    /// Published results to compare with, one line for each.
+    /// Published results for comparison, one line each.
     pub references: Vec<String>,
     /// Real time from the beginning of the first run to the end of the last, in seconds.
     pub wall_seconds: f64,

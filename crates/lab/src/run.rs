@@ -22,7 +22,7 @@ use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, ResumedTls, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
-/// Creates an observer for an endpoint; returns `None` for an endpoint that is not to be observed.
+/// Creates an observer for an endpoint; returns `None` if the endpoint is not to be observed.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
 /// Optional outputs and checks of a run.
@@ -33,11 +33,11 @@ pub struct Extras {
     /// Whether to check the properties.
     pub check: bool,
     /// Whether the run continues after a violation, so that the log shows what follows. A violation
-    /// after which time would not advance still ends the run.
+    /// that stops time from advancing still ends the run.
     pub goes_on: bool,
     /// The interval at which the bytes that the flows have received are sampled; `None` takes no samples.
     pub sample_every: Option<Duration>,
-    /// Creates additional observers, such as one that writes a log.
+    /// Creates additional observers, such as one that writes a log file.
     pub observers: Option<MakeObserver>,
 }
 
@@ -51,20 +51,20 @@ pub struct FlowOutcome {
     /// The time from the beginning of the flow until its client had received everything; `None` if
     /// it did not finish.
     pub took: Option<Duration>,
-    /// The time from the beginning of the flow until its first byte of content.
+    /// The time from the beginning of the flow until its first byte of content arrived.
     pub first_byte: Option<Duration>,
     /// Bytes of content that the receiving endpoint has received.
     pub received: u64,
-    /// Whether its sender's congestion window fell to the minimum that its controller ever sets.
+    /// Whether the sender's congestion window fell to its controller's minimum.
     pub reached_floor: bool,
-    /// The sender's metrics at the end.
+    /// The sender's metrics at the end of the run.
     pub sender: Vitals,
 }
 
 /// The outcome of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The reason that the run stopped.
+    /// The reason why the run stopped.
     pub stop: Stop,
     /// The virtual time at which it stopped.
     pub at: Duration,
@@ -82,7 +82,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates the outcome of a run of which only the reason for stopping is known.
+    /// Creates the outcome of a run for which only the reason for stopping is known.
     pub(crate) fn stopped(stop: Stop) -> Self {
         Self {
             stop,
@@ -95,20 +95,19 @@ impl Outcome {
         }
     }
 
-    /// Returns how long the run took, from its start until every flow that had to finish had
-    /// finished; `None` if they did not all finish.
+    /// Returns how long the run took until every required flow had finished; `None` if not all of
+    /// them finished.
     pub fn took(&self) -> Option<Duration> {
         (self.stop == Stop::Finished).then_some(self.at)
     }
 
-    /// Returns whether the congestion window of some flow's sender reached the minimum that its
-    /// controller ever sets.
+    /// Returns whether some sender's congestion window reached its controller's minimum.
     pub fn reached_floor(&self) -> bool {
         self.flows.iter().any(|flow| flow.reached_floor)
     }
 }
 
-/// The controller under test: one of the built-in ones, found by its name, or any other.
+/// The controller under test: a built-in one, found by its name, or any other.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The name of the controller in reports.
@@ -131,11 +130,11 @@ impl FromStr for Candidate {
     }
 }
 
-/// Simulates `setup`; `candidate` controls the flows that do not name a controller. The same seed
-/// yields the same run.
+/// Simulates `setup`; flows that do not name a controller use `candidate`. The same seed yields the
+/// same run.
 ///
-/// An endpoint with another stack uses that stack's controller of the same name. If it has none,
-/// the run fails when the flow begins ([`Stop::Failed`]).
+/// An endpoint with another stack uses that stack's controller of the same name. If the stack has
+/// no such controller, the run fails when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
 /// If the setup names a controller or a property that does not exist.
@@ -182,7 +181,7 @@ pub fn run(
 /// Checks that `setup` can be run with `candidate`.
 ///
 /// # Errors
-/// If it names a controller or a property that does not exist.
+/// If `setup` names a controller or a property that does not exist.
 pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
     Checker::new(setup, &candidate.name, true)?;
     setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
@@ -210,7 +209,7 @@ fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, Unknown
     }
 }
 
-/// The reason that a setup cannot be run.
+/// The reason why a setup cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {
@@ -275,11 +274,11 @@ impl Observers {
     }
 }
 
-/// The error of a run with an endpoint that uses quinn.
+/// The error reported for an endpoint that uses quinn, if this build does not include it.
 #[cfg(not(feature = "quinn"))]
 const NO_QUINN: &str = "this program is built without quinn (cargo feature `quinn`)";
 
-/// Two observers of one connection.
+/// Combines two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);
 
 impl Observer for Both {

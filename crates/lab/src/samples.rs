@@ -10,10 +10,10 @@ use clearway_units::Timestamp;
 pub struct Sample {
     /// The time.
     pub at: Timestamp,
-    /// Bytes of content that each flow has received until then, in setup order.
+    /// Bytes of content that each flow has received up to this time, in setup order.
     pub received: Vec<u64>,
-    /// The number of datagrams submitted to the network until then: first those to servers, then
-    /// those to clients.
+    /// The number of datagrams submitted to the network up to this time: first the datagrams to
+    /// servers, then those to clients.
     pub datagrams: [u64; 2],
     /// The queueing delay of the datagrams to servers at the bottleneck.
     pub to_server: Queueing,
@@ -32,12 +32,12 @@ impl Sample {
     }
 }
 
-/// The queueing delay at the bottleneck of a direction.
+/// The queueing delay at the bottleneck in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queueing {
     /// The number of datagrams that have left the bottleneck.
     pub datagrams: u64,
-    /// The sum of their waiting times.
+    /// The sum of these datagrams' waiting times.
     pub waited: Duration,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler whose first sample is taken at the origin of time.
+    /// Creates a sampler that takes its first sample at time zero.
     pub(crate) fn new(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_nanos(1));
         Self { interval, next: Timestamp::ORIGIN, samples: Vec::new() }
     }
 
-    /// Takes the samples that are due before `until`. Nothing happens until then, so all show the
-    /// present state.
+    /// Takes the samples that are due before `until`. Nothing happens before that time, so all
+    /// samples contain the present state.
     pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
         while self.next < until {
             self.samples.push(present(self.next));

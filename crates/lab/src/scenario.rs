@@ -1,14 +1,15 @@
 //! Scenarios: networks, traffic and expected results, as TOML files.
 //!
-//! A file (see `crates/lab/scenarios/README.md` for every key) is read into a [`Scenario`]: plain data that
-//! determines a run completely except for its seed and its controller. This takes two steps:
+//! A file (see `crates/lab/scenarios/README.md` for every key) is read into a [`Scenario`]: plain
+//! data that, together with a seed and a controller, determines a run completely. This takes two
+//! steps:
 //!
 //! 1. `file`: the keys and their types are read exactly as they are written. Values with units are
 //!    parsed here (`value`).
-//! 2. `resolve`: each variant is laid over the base (`settings`), defaults are filled in, names are
-//!    looked up, and settings that make no sense are rejected.
+//! 2. `resolve`: each variant's settings override those of the base (`settings`), defaults are
+//!    filled in, names are looked up, and settings that make no sense are rejected.
 //!
-//! Every fault is reported as a [`ScenarioError`] that names the line and the column.
+//! Every error is reported as a [`ScenarioError`] with its line and column.
 
 pub mod embedded;
 mod error;
@@ -35,13 +36,14 @@ pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 /// Networks and traffic, with the expected results.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name: that of its file, without the extension.
+    /// The scenario's name: its file name without the extension.
     pub name: String,
-    /// The path of its file, as the caller gave it; the name of an embedded scenario.
+    /// The path of the scenario's file as passed by the caller, or the name of an embedded
+    /// scenario.
     pub file: String,
     /// A summary in one line.
     pub summary: String,
-    /// Published results to compare with.
+    /// Published results for comparison.
     pub references: Vec<Reference>,
     /// The number of seeds that `lab run` uses.
     pub seeds: u64,
@@ -58,36 +60,37 @@ pub struct Reference {
     pub figure: String,
     /// The source.
     pub source: String,
-    /// The controller that it applies to; `None` if it applies to all.
+    /// The controller that the result applies to; `None` if it applies to all.
     pub controller: Option<String>,
-    /// The variant that it applies to; `None` if it applies to all.
+    /// The variant that the result applies to; `None` if it applies to all.
     pub variant: Option<String>,
-    /// The duration of a run, if that is what was measured.
+    /// The duration of a run, if that was measured.
     pub time: Option<Duration>,
 }
 
 /// One network with its traffic.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Its name, unique in the scenario.
+    /// The variant's name, unique in the scenario.
     pub name: String,
-    /// The share of the scenario's seeds that this variant runs with: above 0, at most 1.
+    /// The fraction of the scenario's seeds with which this variant is run: above 0 and at most 1.
     pub share: f64,
     /// The network and the traffic.
     pub setup: Setup,
-    /// The expectations by controller, with an entry for every controller of the scenario.
+    /// The expectations for each controller of the scenario.
     pub expectations: BTreeMap<String, Expectations>,
 }
 
 impl Variant {
-    /// Returns how many of `seeds` seeds this variant runs with: its share, rounded up.
+    /// Returns the number of seeds, out of `seeds`, with which this variant is run: its share,
+    /// rounded up.
     pub fn seeds(&self, seeds: u64) -> u64 {
         let exact = self.share * seeds as f64;
         (exact.ceil() as u64).clamp(u64::from(seeds > 0), seeds)
     }
 
-    /// Returns the expectations for runs with `controller`. If the scenario does not name this
-    /// controller, its runs are only expected to finish.
+    /// Returns the expectations for runs with `controller`. Runs with a controller that the
+    /// scenario does not name are only expected to finish.
     pub fn expect(&self, controller: &str) -> Expectations {
         self.expectations.get(controller).cloned().unwrap_or_default()
     }
@@ -111,8 +114,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Invalid`] if it is not valid TOML, has unknown keys or values of a wrong type or
-    /// unit, or makes no sense.
+    /// [`ScenarioError::Invalid`] if it is not valid TOML, has unknown keys or values of a wrong
+    /// type or unit, or is inconsistent.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         Self::from_text(name, &format!("{name}.toml"), text, folder)
     }

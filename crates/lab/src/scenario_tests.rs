@@ -17,7 +17,7 @@ use std::path::Path;
 
 use super::{Scenario, ScenarioError};
 
-/// A flow for test files that are about something else.
+/// A flow for test files whose subject is something else.
 const FLOW: &str = "[[flow]]\nname = \"download\"\ntraffic = { download = \"10MB\" }\n";
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {

@@ -16,25 +16,25 @@ pub struct Setup {
     pub network: LinkConfig,
     /// The connections that share the network; at least one.
     pub flows: Vec<Flow>,
-    /// Properties that do not hold here, each with the reason.
+    /// Properties that do not hold in this setup, each with the reason.
     pub properties_off: Vec<(String, String)>,
-    /// The batching of the endpoints' actions.
+    /// How the endpoints batch their actions.
     pub turns: Turns,
 }
 
-/// The batching of the endpoints' actions at one point in time. It determines the order of actions
-/// within a point in time, not their times.
+/// How the endpoints batch their actions at one point in time. This affects the order of actions at
+/// that time, but not when they happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
     /// The maximum number of datagrams that an endpoint passes to the network in one call, at least
     /// one. Applies only to Clearway's stack.
     pub batch: usize,
-    /// When an endpoint acts on datagrams that arrive.
+    /// When an endpoint acts on arriving datagrams.
     pub acting: Acting,
 }
 
 impl Default for Turns {
-    /// Returns the values of the real endpoint.
+    /// Returns the settings of the real endpoint.
     fn default() -> Self {
         Self { batch: 16, acting: Acting::default() }
     }
@@ -43,10 +43,10 @@ impl Default for Turns {
 /// When an endpoint acts on datagrams that arrive at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Acting {
-    /// Once all of them have arrived, like a real endpoint that receives a batch.
+    /// The endpoint acts when all of them have arrived, like a real endpoint that receives a batch.
     #[default]
     OnAll,
-    /// After each datagram.
+    /// The endpoint acts after each datagram.
     OnEach,
 }
 
@@ -55,11 +55,11 @@ pub enum Acting {
 pub struct Flow {
     /// Its name in reports; unique in the setup.
     pub name: String,
-    /// The name in the scenario that it shares with its copies.
+    /// The name of the flow in the scenario, which all its copies share.
     pub group: String,
-    /// The time at which its client begins.
+    /// The time at which the flow's client begins.
     pub start: Duration,
-    /// Its controller, if it differs from the run's.
+    /// The flow's controller, if it differs from the run's controller.
     pub controller: Option<String>,
     /// The client's settings.
     pub client: EndSetup,
@@ -69,11 +69,11 @@ pub struct Flow {
     pub session: SessionKind,
     /// The data to transfer.
     pub traffic: Traffic,
-    /// Whether the run is complete without it.
+    /// Whether the run may end before this flow has finished.
     pub is_optional: bool,
 }
 
-/// The settings of one endpoint, mostly those of `TransportConfig`.
+/// The settings of one endpoint, most of which correspond to `TransportConfig`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EndSetup {
     /// The QUIC implementation.
@@ -81,8 +81,8 @@ pub struct EndSetup {
     /// The maximum UDP payload size in bytes; with path MTU discovery, the initial size.
     pub max_datagram_size: u16,
     /// Whether path MTU discovery is enabled. Unlike in the library it is disabled by default, so
-    /// that the datagrams of a scenario have the size from which its bounds are derived. Applies
-    /// only to Clearway's stack.
+    /// that a scenario's datagrams have the size from which its limits are derived. Applies only to
+    /// Clearway's stack.
     pub discovers_mtu: bool,
     /// The number of ack-eliciting packets that may arrive before an acknowledgment is sent
     /// immediately.
@@ -97,7 +97,8 @@ pub struct EndSetup {
     pub handshake_timeout: Duration,
     /// The initial round-trip time, before the first sample.
     pub initial_rtt: Duration,
-    /// The packet threshold: reordering tolerated, in packets, before a loss is declared.
+    /// The packet threshold: the amount of reordering, in packets, that is tolerated before a loss
+    /// is declared.
     pub packet_threshold: u64,
     /// The initial congestion window, in bytes; `None` for the standard one.
     pub initial_window: Option<u64>,
@@ -111,27 +112,28 @@ pub struct EndSetup {
     pub initial_connection_receive_window: u64,
     /// The maximum receive window of the connection, in bytes.
     pub max_connection_receive_window: u64,
-    /// The maximum number of written bytes that are kept until they are acknowledged.
+    /// The maximum number of written bytes that are buffered until they are acknowledged.
     pub send_buffer: u64,
-    /// The moments at which its application requests key updates (RFC 9001 §6.1). A request while
-    /// the connection cannot update its keys has no effect.
+    /// The moments at which the application requests key updates (RFC 9001 §6.1). A request has no
+    /// effect while the connection cannot update its keys.
     pub key_updates: Vec<Moment>,
-    /// The migrations that its application requests, in this order; only for clients.
+    /// The migrations that the application requests, in this order; only for clients.
     pub migrations: Vec<Migration>,
     /// Changes to a client's host and to its first path.
     pub host_changes: Vec<HostChange>,
     /// Whether a server asks its client to migrate to its preferred address (RFC 9000 §9.6).
     pub prefers_address: bool,
-    /// The QUIC versions that are negotiated, preferred first; a server switches to that one.
-    /// `None` uses version 1 and sends no version information, so that runs are the same as before
-    /// version negotiation existed.
+    /// The QUIC versions that are negotiated, preferred first; a server switches to its preferred
+    /// version. With `None`, version 1 is used without version information, so that runs are the
+    /// same as before version negotiation was implemented.
     pub versions: Option<Vec<Version>>,
-    /// The version of a client's first flight; `None` for the library's choice.
+    /// The version of a client's first flight; `None` uses the library's default.
     pub first_version: Option<Version>,
-    /// Whether HTTP/3 uses QPACK's dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
+    /// Whether HTTP/3 uses the QPACK dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
     pub http3_extensions: bool,
-    /// Whether the endpoint supports draft-ietf-quic-ack-frequency: its peer may request fewer
-    /// acknowledgments, and it requests fewer from its peer. Applies only to Clearway's stack.
+    /// Whether the endpoint supports draft-ietf-quic-ack-frequency: the peer may request fewer
+    /// acknowledgments, and the endpoint requests fewer from its peer. Applies only to Clearway's
+    /// stack.
     pub ack_frequency: bool,
     /// Whether packets are marked with ECN (RFC 9000 §13.4).
     pub marks_ecn: bool,
@@ -177,40 +179,40 @@ impl Default for EndSetup {
     }
 }
 
-/// A change of a client's host, or of the path of the socket with which its connection begins.
+/// A change to a client's host, or to the path of the socket with which the connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostChange {
     /// The moment of the change.
     pub at: Moment,
-    /// The fault; `None` if only the application migrates.
+    /// The failure; `None` if only the application migrates.
     pub fault: Option<HostFault>,
-    /// The time after the change at which the application requests a migration to another IP
-    /// address, if it does.
+    /// The time between the change and the application's request to migrate to another IP address;
+    /// `None` if it does not migrate.
     pub migrates_after: Option<Duration>,
 }
 
-/// A permanent fault of a client's host or its first path. Faults of the host's kernel apply only
-/// to Clearway's stack.
+/// A permanent failure of a client's host or its first path. Failures of the host's kernel apply
+/// only to Clearway's stack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HostFault {
     /// Datagrams sent on the first path no longer arrive.
     PathDies,
     /// The address of the first socket is removed.
     AddressLost {
-        /// Delay until the host has another address; `None` if it never does.
+        /// The delay until the host has another address; `None` if it never gets one.
         another_after: Option<Duration>,
     },
     /// Datagrams larger than this many bytes are lost on every path.
     PathMtu(usize),
-    /// The interface refuses datagrams larger than this many bytes.
+    /// The interface rejects datagrams larger than this many bytes.
     InterfaceMtu(usize),
 }
 
 /// A migration initiated by a client (RFC 9000 §9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
-    /// The moment at which the application requests it. If the connection cannot migrate yet, the
-    /// application requests it again at each event.
+    /// The moment at which the application requests the migration. If the connection cannot migrate
+    /// yet, the application repeats the request at each event.
     pub at: Moment,
     /// The client's new address.
     pub to: MigrationTarget,
@@ -219,18 +221,18 @@ pub struct Migration {
 /// The target of a client's migration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MigrationTarget {
-    /// To another port of the same IP address.
+    /// The client migrates to another port of the same IP address.
     Port,
-    /// To another IP address.
+    /// The client migrates to another IP address.
     Address,
-    /// To the address at which the connection began.
+    /// The client migrates to the address at which the connection began.
     Back,
 }
 
 /// The QUIC implementation of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum StackKind {
-    /// Clearway.
+    /// Clearway's own stack.
     #[default]
     Clearway,
     /// quinn, through its crate quinn-proto; available only with the cargo feature `quinn`.
@@ -238,12 +240,12 @@ pub enum StackKind {
 }
 
 impl StackKind {
-    /// Returns whether it reports its internal events to observers.
+    /// Returns whether the stack reports its internal events to observers.
     pub const fn is_observable(self) -> bool {
         matches!(self, Self::Clearway)
     }
 
-    /// Returns whether this build includes it.
+    /// Returns whether this build includes the stack.
     pub const fn is_available(self) -> bool {
         match self {
             Self::Clearway => true,
@@ -255,7 +257,7 @@ impl StackKind {
 /// The handshake of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum SessionKind {
-    /// The messages of TLS 1.3 without their cryptography: every byte is determined by the seed.
+    /// The messages of TLS 1.3 without cryptography: the seed determines every byte.
     #[default]
     Null,
     /// TLS 1.3. It has its own source of randomness, so the seed determines only times and sizes.
@@ -265,22 +267,23 @@ pub enum SessionKind {
 /// The TLS settings, which determine the size of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TlsSetup {
-    /// The key exchange that the client offers first, and the server selects.
+    /// The key exchange that the client offers first and the server selects.
     pub key_exchange: KeyExchange,
     /// The size of the certificate chain that the server sends, in bytes: an ECDSA P-256
     /// certificate with its intermediates. `None` for a single small Ed25519 certificate.
     pub certificate_chain: Option<u32>,
-    /// The fate of early data that the client offers, because it resumes a session with the server;
-    /// `None` if there is no earlier session. Both endpoints are then Clearway's.
+    /// The fate of the early data that the client offers when it resumes a session; `None` if there
+    /// is no earlier session. If set, both endpoints must use Clearway's stack.
     pub early_data: Option<EarlyDataSetup>,
 }
 
 /// The fate of early data (RFC 9001 §4.6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EarlyDataSetup {
-    /// The server accepts it: it knows the session.
+    /// The server accepts the early data, because it knows the session.
     Accepted,
-    /// The server rejects it: it was replaced by one that does not know the session.
+    /// The server rejects the early data, because it was replaced by a server that does not know
+    /// the session.
     Rejected,
 }
 
@@ -312,20 +315,20 @@ pub enum Traffic {
     Parallel {
         /// The number of responses.
         count: u64,
-        /// The size of each in bytes.
+        /// The size of each response in bytes.
         size: u64,
     },
     /// Several responses, one after the other or at regular intervals.
     Requests {
         /// The number of responses.
         count: u64,
-        /// The size of each in bytes.
+        /// The size of each response in bytes.
         size: u64,
-        /// The time from the beginning of one to that of the next; `None`: each begins when the
-        /// previous one is complete.
+        /// The time between the starts of consecutive requests; with `None`, each request begins
+        /// when the previous one is complete.
         every: Option<Duration>,
     },
-    /// One response whose bytes are produced at a rate, a chunk at a time.
+    /// One response whose bytes are produced at a fixed rate, one chunk at a time.
     Paced {
         /// The rate.
         rate: Rate,
@@ -334,18 +337,18 @@ pub enum Traffic {
         /// The total size in bytes.
         size: u64,
     },
-    /// Messages that are canceled midway: responses and requests, by the client and by the server
-    /// in turn. The seed determines after how many bytes.
+    /// Messages that are canceled midway: responses and requests, alternately by the client and the
+    /// server. The seed determines after how many bytes they are canceled.
     Cancelled {
         /// The number of messages.
         count: u64,
         /// The size of each complete message in bytes; at least two.
         size: u64,
-        /// The time from the beginning of one to that of the next; `None`: each begins when the
-        /// previous one is canceled.
+        /// The time between the starts of consecutive messages; with `None`, each message begins
+        /// when the previous one has been canceled.
         every: Option<Duration>,
     },
-    /// One endless response. The flow finishes when its time is over.
+    /// One endless response. The flow finishes when its duration has elapsed.
     Bulk {
         /// The duration, counted from the flow's start or, as the last part of a sequence, from the start of that part.
         length: Duration,
@@ -355,12 +358,12 @@ pub enum Traffic {
         /// The length of the pause.
         length: Duration,
     },
-    /// Several concurrent kinds on the same connection. It is complete when all of them are.
+    /// Several concurrent kinds of traffic on the same connection; complete when all of them are.
     Together {
-        /// The kinds. None of them is `Idle`, `Bulk`, `Together` or `Sequence`.
+        /// The kinds of traffic. None of them is `Idle`, `Bulk`, `Together` or `Sequence`.
         kinds: Vec<Traffic>,
     },
-    /// Several parts on the same connection, one after the other: each begins when the previous one
+    /// Several parts on the same connection, one after the other. Each begins when the previous one
     /// is complete.
     Sequence {
         /// The parts, none of them a sequence.
@@ -369,8 +372,8 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// Returns the bytes of content that must arrive; `None` if the traffic lasts for a given time
-    /// instead.
+    /// Returns the number of content bytes that must arrive; `None` if the traffic has a fixed
+    /// duration instead.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
@@ -387,8 +390,8 @@ impl Traffic {
         }
     }
 
-    /// Returns whether the client sends the content. For a sequence, the last content counts; for
-    /// several concurrent kinds, the direction with more bytes.
+    /// Returns whether the client sends the content. For a sequence, the last part with content
+    /// counts; for several concurrent kinds, the direction with more bytes counts.
     pub fn is_upload(&self) -> bool {
         match self {
             Self::Sequence { parts } => {
@@ -406,7 +409,7 @@ impl Traffic {
         }
     }
 
-    /// Returns its parts in order; only itself if it is not a sequence.
+    /// Returns the parts of a sequence in order; any other traffic returns only itself.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Sequence { parts } => parts,
@@ -414,7 +417,8 @@ impl Traffic {
         }
     }
 
-    /// Returns its concurrent kinds; only itself if it is a single kind.
+    /// Returns the concurrent kinds of traffic that are combined; a single kind returns only
+    /// itself.
     pub fn kinds(&self) -> &[Self] {
         match self {
             Self::Together { kinds } => kinds,
@@ -422,7 +426,8 @@ impl Traffic {
         }
     }
 
-    /// Returns all kinds that it contains, concurrent and in sequence, for modification.
+    /// Returns all kinds of traffic that are contained, concurrently and in sequence, for
+    /// modification.
     pub fn all_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Sequence { parts: all } | Self::Together { kinds: all } => {

@@ -1,25 +1,25 @@
 //! The QUIC stacks under test. A stack is one endpoint of a QUIC connection that receives the time
 //! as an argument.
 //!
-//! There are Clearway's and, with the cargo feature `quinn`, quinn's. The application (HTTP/3, in
-//! `application/`) and the network are the same for all, so that two stacks are compared with the
-//! same bytes over the same losses. Each endpoint of a flow has its own stack, so that two stacks
-//! can be connected to each other.
+//! The available stacks are Clearway's and, with the cargo feature `quinn`, quinn's. The
+//! application (HTTP/3, in `application/`) and the network are the same for all stacks, so that
+//! stacks are compared with the same data and the same losses. Each endpoint of a flow has its own
+//! stack, so that two stacks can be connected to each other.
 //!
 //! # How to add a stack
 //!
-//! Implement [`Stack`] for it in a file next to `quinn.rs`, which is the model, add it to
-//! [`StackKind`](crate::setup::StackKind) behind a cargo feature, and construct it in `run.rs`,
-//! where the endpoints of a flow are created. The world calls the methods in this order:
+//! To add a stack, implement [`Stack`] for it in a file next to `quinn.rs`, which is the model, add
+//! it to [`StackKind`](crate::setup::StackKind) behind a cargo feature, and construct it in
+//! `run.rs`, where the endpoints of a flow are created. The world calls the methods in this order:
 //! [`Stack::receive`] for every datagram that arrives at a point in time, [`Stack::on_deadline`] if
 //! the deadline has been reached, [`Stack::next_event`] and [`Stack::with_streams`] for the
 //! application, then [`Stack::transmit`], and only after that [`Stack::deadline`]. A deadline that
-//! has passed causes another call immediately, so the stack must not keep reporting it. Streams are
+//! has passed causes another call immediately, so the stack must not keep returning it. Streams are
 //! identified by their QUIC stream IDs. When a stream has accepted less data than it was offered,
 //! the stack must report [`StackEvent::Writable`] once it accepts more.
 //!
 //! All randomness must come from the seed, and time from the arguments. A stack that does not
-//! support observers is checked only from outside: through its datagrams and its [`Vitals`]. The
+//! support observers is checked only from the outside: by its datagrams and its [`Vitals`]. The
 //! README of this crate describes the steps one by one.
 
 mod clearway;
@@ -43,14 +43,14 @@ pub use quinn::{QuinnError, QuinnStack};
 pub use resumption::ResumedTls;
 pub use tls::LabCertificateError;
 
-/// Receives each datagram that an endpoint sends: the number of the socket that sends it, its
-/// destination, its ECN codepoint and its payload.
+/// Receives each datagram that an endpoint sends: the sending socket's number, the destination, the
+/// ECN codepoint and the payload.
 pub type Sink<'a> = dyn FnMut(u32, SocketAddr, Ecn, &[u8]) + 'a;
 
 /// A local address of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LocalAddress {
-    /// The number of its socket: 0 is the socket with which the connection begins.
+    /// The number of the local socket: 0 is the socket with which the connection begins.
     pub socket: u32,
     /// Its IP address, if the endpoint knows it.
     pub ip: Option<IpAddr>,
@@ -61,19 +61,19 @@ pub struct LocalAddress {
 pub struct Kernel {
     /// The state of the IP address of the endpoint's first socket.
     pub local_ip: LocalIp,
-    /// The size above which datagrams are refused, if there is one.
+    /// The size above which datagrams are rejected, if there is a limit.
     pub mtu: Option<usize>,
 }
 
 /// The state of an IP address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LocalIp {
-    /// The host still has it.
+    /// The host still has the address.
     #[default]
     Kept,
-    /// The host no longer has an address.
+    /// The host no longer has the address, nor any other.
     Gone,
-    /// The host has this address instead.
+    /// The host has this address in its place.
     Replaced(IpAddr),
 }
 
@@ -109,7 +109,8 @@ pub trait Stack {
     fn update_keys(&mut self, now: Timestamp);
 
     /// Begins to migrate the connection to another local address of the client (RFC 9000 §9.2).
-    /// Returns whether that has begun; a stack that cannot migrate never begins.
+    /// Returns whether the migration has begun, which is always `false` for a stack that cannot
+    /// migrate.
     fn migrate(&mut self, now: Timestamp, to: LocalAddress) -> bool {
         let _ = (now, to);
         false
@@ -146,7 +147,7 @@ pub enum StackEvent {
         /// The application's error code.
         code: u64,
     },
-    /// The connection is over, for this reason.
+    /// The connection has ended, for this reason.
     Closed(String),
 }
 
@@ -156,19 +157,19 @@ pub enum StackEvent {
 pub struct Vitals {
     /// The congestion window in bytes.
     pub window: u64,
-    /// The minimum congestion window that its controller ever sets, in bytes; 0 if it does not
-    /// report it.
+    /// The controller's minimum congestion window, in bytes; 0 if the stack does not report it.
     pub minimum_window: u64,
-    /// Bytes in flight, as the stack counts them; `None` if it does not report them.
+    /// Bytes in flight, as counted by the stack; `None` if it does not report them.
     pub bytes_in_flight: Option<u64>,
-    /// Packets that it declared lost.
+    /// The number of packets that the stack declared lost.
     pub packets_lost: u64,
-    /// Packets that it declared lost but that arrived; `None` if it does not report them.
+    /// The number of packets that the stack declared lost but that arrived; `None` if it does not
+    /// report them.
     pub packets_spuriously_lost: Option<u64>,
-    /// The number of reductions of its congestion window because of congestion.
+    /// The number of times that the congestion window was reduced because of congestion.
     pub congestion_events: u64,
-    /// Its smoothed round-trip time in nanoseconds; 0 before the first sample.
+    /// The smoothed RTT in nanoseconds; 0 before the first sample.
     pub smoothed_rtt: u64,
-    /// Whether its connection is over.
+    /// Whether the connection has ended.
     pub is_closed: bool,
 }

@@ -1,7 +1,7 @@
-//! Many runs on all cores.
+//! Performs many runs on all cores.
 //!
-//! Runs are assigned one after the other, in order of jobs and seeds, to any idle thread. Their
-//! results are sorted again, so that they do not depend on thread scheduling. When a sweep is ended
+//! Runs are assigned one after the other, in order of jobs and seeds, to any idle thread. The
+//! results are then sorted, so that they do not depend on thread scheduling. When a sweep is ended
 //! early, no more runs are assigned; those that have begun are completed, so that the results
 //! belong to the first seeds of a job without a gap.
 
@@ -32,9 +32,9 @@ pub struct Run {
 /// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Swept {
-    /// The runs in order of their seeds; fewer than the job has if the sweep was ended early.
+    /// The runs in order of their seeds; incomplete if the sweep was ended early.
     pub runs: Vec<Run>,
-    /// Real time from the beginning of its first run to the end of its last.
+    /// Real time from the beginning of the job's first run to the end of its last run.
     pub wall: Duration,
 }
 
@@ -65,11 +65,11 @@ struct Done {
 }
 
 /// Performs `jobs` on `threads` threads, at least one, and reports progress to `on_event` on the
-/// calling thread. Ends early once `is_ended` is set; then jobs that have begun are reported with
-/// the runs that they have, and the others are not reported.
+/// calling thread. Ends early once `is_ended` is set. In that case, jobs that have begun are
+/// reported with their completed runs, and other jobs are not reported.
 ///
 /// # Errors
-/// If any of the jobs cannot be run; then none of them is.
+/// If any job cannot be run; in that case, none is run.
 pub fn sweep(
     jobs: &[Job<'_>],
     threads: usize,
@@ -97,7 +97,7 @@ pub fn sweep(
     Ok(())
 }
 
-/// Runs the loop of a thread, which takes the next run until there are no more.
+/// Runs the loop of a worker thread, which takes the next run until none are left.
 fn work(
     jobs: &[Job<'_>],
     ends: &[usize],

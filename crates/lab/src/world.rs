@@ -1,8 +1,8 @@
 //! The simulation: several pairs of endpoints, one network and one clock.
 //!
-//! Time jumps from one point at which something happens to the next. At each point, everything that
-//! the network delivers is passed on first, as a real endpoint receives a batch; then every
-//! endpoint that has received something, or whose deadline has been reached, acts until it has
+//! Time jumps from one point at which something happens to the next. At each point, all datagrams
+//! that the network delivers are passed on first, just as a real endpoint receives a batch. Then
+//! every endpoint that has received something or whose deadline has been reached acts until it has
 //! nothing more to send. A setup can make the endpoints act more often ([`Acting`]).
 
 mod host;
@@ -24,25 +24,25 @@ use crate::stack::{LocalAddress, Stack, Vitals};
 
 use host::{Host, HostState, REPLACED};
 
-/// A stack with its application.
+/// A stack together with its application.
 pub struct End {
     stack: Box<dyn Stack>,
     application: Box<dyn Application>,
-    /// The time at which it has to act next.
+    /// The time at which the endpoint has to act next.
     deadline: Option<Timestamp>,
     is_touched: bool,
-    /// Whether an observer sees its congestion window.
+    /// Whether an observer sees the endpoint's congestion window.
     is_observed: bool,
-    /// Whether its congestion window ever was the minimum that its controller sets, as reported by
-    /// a stack without an observer.
+    /// Whether the congestion window has ever been at its controller's minimum, as reported by a
+    /// stack without an observer.
     reached_floor: bool,
-    /// The future moments at which it updates its keys.
+    /// The future moments at which the endpoint updates its keys.
     key_updates: Vec<Moment>,
-    /// The migrations that have not begun.
+    /// The migrations that have not begun yet.
     migrations: VecDeque<Migration>,
-    /// For each of its sockets, whether it has an IP address other than the first.
+    /// For each socket of the endpoint, whether it has an IP address other than the first.
     sockets: Vec<bool>,
-    /// The changes to its host.
+    /// The changes to the endpoint's host.
     host: Host,
 }
 
@@ -69,22 +69,22 @@ impl End {
         }
     }
 
-    /// Sets the moments at which it updates its keys.
+    /// Sets the moments at which the endpoint updates its keys.
     pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
         Self { key_updates, ..self }
     }
 
-    /// Sets the migrations that it requests in turn.
+    /// Sets the migrations that the endpoint requests, in this order.
     pub fn with_migrations(self, migrations: Vec<Migration>) -> Self {
         Self { migrations: migrations.into(), ..self }
     }
 
-    /// Sets the changes to its host.
+    /// Sets the changes to the endpoint's host.
     pub fn with_host_changes(self, changes: &[HostChange]) -> Self {
         Self { host: Host::new(changes), ..self }
     }
 
-    /// Records the changes to its host.
+    /// Records the changes to the endpoint's host.
     fn note_host(&mut self, now: Timestamp, link: &Link, flow: usize) {
         let Some(first) = link.first_entry() else { return };
         let Self { host, migrations, .. } = self;
@@ -96,7 +96,7 @@ impl End {
         self.stack.set_kernel(host.state(now).kernel(other));
     }
 
-    /// Begins the next migration, if its moment has come and the connection can migrate.
+    /// Begins the next migration, if it is due and the connection can migrate.
     fn migrate(&mut self, now: Timestamp, link: &Link, flow: usize) {
         let Some(next) = self.migrations.front() else { return };
         if time_of(next.at, link).is_none_or(|at| now < at) {
@@ -128,7 +128,7 @@ impl End {
         time_of(next.at, link).filter(|at| now < *at)
     }
 
-    /// Starts the key updates whose moment has come.
+    /// Starts the key updates that are due.
     fn update_keys(&mut self, now: Timestamp, link: &Link) {
         let before = self.key_updates.len();
         self.key_updates.retain(|moment| time_of(*moment, link).is_none_or(|at| now < at));
@@ -161,16 +161,17 @@ impl End {
     }
 }
 
-/// Creates the client and the server of a flow when it begins; the address is the server's.
+/// Creates the client and the server of a flow when the flow begins; the argument is the server's
+/// address.
 pub type CreateEnds = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
 
-/// A flow that has not begun.
+/// A flow that has not begun yet.
 pub struct FlowPlan {
     /// The start time of the flow.
     pub start: Timestamp,
     /// Creates its endpoints.
     pub create: CreateEnds,
-    /// Whether the run is complete without it.
+    /// Whether the run may end before this flow has finished.
     pub is_optional: bool,
 }
 
@@ -185,7 +186,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// Returns the address at which the server sees a socket of the client behind a NAT mapping.
+    /// Returns the address that the server sees for one of the client's sockets behind a NAT
+    /// mapping.
     fn client_at(&mut self, index: usize, binding: u64, socket: u32, link: &Link) -> SocketAddr {
         let known = self.places.iter().find(|(_, of, from)| (*of, *from) == (binding, socket));
         if let Some((address, ..)) = known {
@@ -197,7 +199,7 @@ impl Flow {
         address
     }
 
-    /// Returns the client's own address at one of its sockets.
+    /// Returns the client's own address for one of its sockets.
     fn local_address(&self, index: usize, socket: u32) -> LocalAddress {
         let ip = client_address(index, 0, 0, self.socket(socket)).ip();
         LocalAddress { socket, ip: Some(ip) }
@@ -213,10 +215,10 @@ impl Flow {
     }
 }
 
-/// The reason that a simulation stopped.
+/// The reason why a simulation stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Every flow that had to finish has finished.
+    /// All required flows have finished.
     Finished,
     /// The time limit was reached.
     TimeUp,
@@ -268,13 +270,14 @@ const SERVER_PORT: u16 = 443;
 /// The port of the server's preferred address.
 const PREFERRED_PORT: u16 = 8443;
 const CLIENT_PORT: u16 = 50_000;
-/// The client's socket with which a connection begins.
+/// The client socket with which a connection begins.
 const FIRST: (usize, bool) = (0, false);
 const HOSTS_OF_A_SOCKET: u64 = 13;
 const PORTS_OF_A_SOCKET: u16 = 1000;
 
-/// Returns the path ID of a datagram inside the network: its flow, the client's socket and the
-/// server's. The network's own settings for flows apply to the path with which a flow begins.
+/// Returns the path ID of a datagram inside the network, which encodes its flow and the sockets of
+/// client and server. The network's own settings for flows apply to the path with which a flow
+/// begins.
 fn path(flow: usize, client: u32, server: u32) -> u32 {
     flow as u32 | client << 24 | server << 28
 }
@@ -290,8 +293,8 @@ fn address(flow: usize, host: u8, port: u16) -> SocketAddr {
 }
 
 /// Returns the client's address after its NAT mapping has changed `binding` times, and the IP
-/// address `hosts` times, for one of its sockets: its number, and whether it has an IP address
-/// other than the first.
+/// address `hosts` times, for one of its sockets. The socket is given by its number and by whether
+/// it has an IP address other than the first.
 fn client_address(
     flow: usize,
     binding: u64,
@@ -312,7 +315,7 @@ pub fn preferred_address(flow: usize) -> SocketAddrV4 {
 }
 
 impl World {
-    /// Creates a world in its initial state.
+    /// Creates a simulation in its initial state.
     pub fn new(
         link: Link,
         flows: Vec<FlowPlan>,
@@ -338,7 +341,7 @@ impl World {
         }
     }
 
-    /// Sets when endpoints act on datagrams that arrive.
+    /// Sets when endpoints act on arriving datagrams.
     pub fn set_acting(&mut self, acting: Acting) {
         self.acting = acting;
     }
@@ -348,7 +351,7 @@ impl World {
         self.sampler = Some(Sampler::new(interval));
     }
 
-    /// Removes and returns the samples; sampling ends.
+    /// Removes and returns the samples, and stops sampling.
     pub fn take_samples(&mut self) -> Vec<Sample> {
         self.sampler.take().map_or_else(Vec::new, Sampler::into_samples)
     }
@@ -408,8 +411,8 @@ impl World {
         self.end(end).map(|end| end.stack.vitals())
     }
 
-    /// Returns whether an endpoint's congestion window, as reported by its stack, ever was the
-    /// minimum that its controller sets. Always `false` for endpoints with an observer.
+    /// Returns whether an endpoint's congestion window, as reported by its stack, has ever been at
+    /// its controller's minimum. Always `false` for endpoints with an observer.
     pub fn reached_floor(&self, end: EndId) -> bool {
         self.end(end).is_some_and(|end| end.reached_floor)
     }
@@ -441,7 +444,7 @@ impl World {
         starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
     }
 
-    /// Starts the key updates whose moment has come, and lets the endpoints act on them.
+    /// Starts the key updates that are due, and lets the endpoints act on them.
     fn update_keys(&mut self) -> Option<Stop> {
         let Self { now, link, flows, .. } = self;
         let ends = flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
@@ -483,8 +486,8 @@ impl World {
         self.link.recycle(payload);
     }
 
-    /// Begins the flows that are due, and lets every endpoint act that has received something or is
-    /// due.
+    /// Begins the flows that are due, and lets every endpoint act that has received something or
+    /// whose deadline has been reached.
     fn act(&mut self) -> Option<Stop> {
         let now = self.now;
         for index in 0..self.flows.len() {
@@ -526,7 +529,7 @@ impl World {
         let host = client.host.state(now);
         let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
-        // By now the stack's own deadline may have moved to a later time: then the call has no
+        // The stack's own deadline may have moved to a later time; in that case the call has no
         // effect.
         if end.deadline.is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
@@ -586,8 +589,8 @@ impl World {
     }
 }
 
-/// Returns when a moment comes, if that is known. The moment of a datagram is known only once it
-/// has come.
+/// Returns when a moment occurs, if that is known. The moment of a datagram is known only once it
+/// has occurred.
 fn time_of(moment: Moment, link: &Link) -> Option<Timestamp> {
     match moment {
         Moment::After(after) => link.first_entry().map(|first| first + after),

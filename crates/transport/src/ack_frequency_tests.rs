@@ -7,7 +7,7 @@ fn milliseconds(value: u64) -> Duration {
     Duration::from_millis(value)
 }
 
-/// The state with a peer whose `max_ack_delay` and `min_ack_delay` are `max` and `least`
+/// Returns the state for a peer whose `max_ack_delay` and `min_ack_delay` are `max` and `least`
 /// milliseconds.
 fn of_peer(max: u32, least: Option<u32>) -> AckFrequency {
     let mut frequency = AckFrequency::new(true);
@@ -28,7 +28,7 @@ fn facts(window: u64, rtt: u64) -> PathFacts {
     }
 }
 
-/// A path on which the window is the limit.
+/// Returns a path that is limited by the congestion window.
 fn clocked(window: u64, rtt: u64) -> PathFacts {
     PathFacts { is_ack_clocked: true, ..facts(window, rtt) }
 }
@@ -46,7 +46,7 @@ fn written(frequency: &mut AckFrequency) -> Option<frame::AckFrequency> {
     Some(frame)
 }
 
-/// Returns the fields of the requested frame: threshold, delay in microseconds, reordering
+/// Returns the fields of the requested frame: threshold, delay in microseconds, and reordering
 /// threshold.
 fn requested(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u64)> {
     frequency.consider(facts);
@@ -65,7 +65,8 @@ fn a_small_window_asks_for_nothing() {
     assert_eq!(requested(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
 }
 
-/// With one ACK frame for every second packet there would be fewer than twelve per window.
+/// With one ACK frame for every second packet, there would be fewer than twelve ACK frames per
+/// window.
 #[test]
 fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     let mut frequency = of_peer(25, Some(1));
@@ -173,7 +174,7 @@ fn a_lost_request_is_made_again_with_a_new_number() {
     assert_eq!(frequency.sent(), 2);
 }
 
-/// §7: until it is acknowledged, the longer of the two delays applies.
+/// §7: until the request is acknowledged, the longer of the two delays applies.
 #[test]
 fn the_longest_delay_that_the_peer_may_use_counts() {
     let mut frequency = of_peer(25, Some(1));
@@ -196,7 +197,8 @@ fn the_longest_delay_that_the_peer_may_use_counts() {
     assert_eq!(frequency.max_ack_delay(), milliseconds(2));
 }
 
-/// Windows in datagrams. Half of them are so small that only the lowest levels are permitted.
+/// Generates window sizes in datagrams. Half of them are so small that only the lowest levels are
+/// permitted.
 fn windows() -> impl Strategy<Value = u64> {
     prop_oneof![1_u64..50, 1_u64..100_000]
 }

@@ -10,7 +10,7 @@ use crate::ecn::EcnCodepoint;
 /// The transport only compares these indices. Paths through different sockets are different paths,
 /// and each datagram has to be sent through the socket that
 /// [`Transmit::socket`](crate::Transmit::socket) names. A driver that replaces a UDP socket under
-/// the same index changes its address as a NAT would.
+/// the same index changes the path's address as a NAT would.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SocketIndex(pub u32);
 
@@ -19,11 +19,11 @@ pub struct SocketIndex(pub u32);
 pub struct Arrival {
     /// The sender's address.
     pub remote: SocketAddr,
-    /// The socket that received it.
+    /// The socket that received the datagram.
     pub socket: SocketIndex,
-    /// The local address that it was sent to, if the socket reports it.
+    /// The local address to which the datagram was sent, if the socket reports it.
     pub local_ip: Option<IpAddr>,
-    /// Its ECN field (RFC 9000 §13.4.1); not marked if the socket does not report it.
+    /// The ECN field (RFC 9000 §13.4.1); treated as not marked if the socket does not report it.
     pub ecn: EcnCodepoint,
 }
 

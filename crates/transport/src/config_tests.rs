@@ -259,7 +259,8 @@ fn a_configuration_returns_what_its_builder_was_given() {
     assert!(!default.datagram_drops_oldest() && !default.datagram_notices());
 }
 
-/// A server switches versions if it prefers one of its own and can announce it (RFC 9368 §2.3).
+/// A server switches to another version only if it prefers that version and can announce it (RFC
+/// 9368 §2.3).
 #[test]
 fn the_version_changes_to_the_preferred_one_only() {
     let (v1, v2) = (Version::V1, Version::V2);

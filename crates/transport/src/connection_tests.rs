@@ -1,4 +1,4 @@
-//! A peer that has the keys and violates the protocol, or does unusual but permitted things.
+//! A peer that has the keys and violates the protocol, or behaves in unusual but permitted ways.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -88,7 +88,7 @@ pub(super) fn datagrams(
 }
 
 impl Wire {
-    /// Both endpoints have confirmed the handshake.
+    /// Returns two endpoints that have confirmed the handshake.
     pub(super) fn new() -> Self {
         Self::with(TransportConfig::builder().max_datagram_frame_size(None).build().unwrap())
     }
@@ -100,8 +100,8 @@ impl Wire {
         wire
     }
 
-    /// The client's first datagrams have arrived as modified by `change`, and nothing has been sent
-    /// in response.
+    /// Returns two endpoints after the client's first datagrams have arrived as modified by
+    /// `change`. Nothing has been sent in response.
     pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<Vec<u8>>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
@@ -178,7 +178,8 @@ impl Wire {
         self.server.connection_mut(self.accepted).unwrap()
     }
 
-    /// Delivers datagrams, ten milliseconds each way, until neither endpoint has more.
+    /// Delivers datagrams, with a delay of ten milliseconds each way, until neither endpoint has
+    /// more to send.
     pub(super) fn exchange(&mut self) {
         loop {
             let up = datagrams(&mut self.client, self.handle, self.now);
@@ -574,7 +575,7 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
 }
 
 /// An ACK that is due but blocked by the anti-amplification limit does not leave a timer expired;
-/// the next packet from the peer permits it.
+/// it can be sent after the next packet from the peer.
 #[test]
 fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
     let mut wire = Wire::new();

@@ -5,7 +5,7 @@ use crate::token::Token;
 /// The payload of a packet under construction: each frame that is written leaves its token.
 ///
 /// Every part of the connection writes its frames through this type, so that no frame can be sent
-/// without saying what to do if it is lost.
+/// without specifying what to do if it is lost.
 #[derive(Debug)]
 pub(crate) struct PacketContents<'a, 'b> {
     writer: &'a mut Writer<'b>,

@@ -20,7 +20,7 @@ const OVERHEAD: u64 = 64;
 /// Received datagrams are copied into chunks of this size to avoid an allocation for each.
 const CHUNK: usize = 16 << 10;
 
-/// The reason that a datagram cannot be sent.
+/// The reason why a datagram cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DatagramError {
@@ -65,7 +65,7 @@ pub struct DatagramStatistics {
     pub received: u64,
     /// Datagrams received and dropped because the application did not read them in time.
     pub dropped: u64,
-    /// Datagrams dropped before they were sent because the path can no longer carry them (RFC 8899
+    /// Datagrams dropped before they were sent because they no longer fit the path MTU (RFC 8899
     /// §4.4).
     pub outgrown: u64,
     /// Datagrams dropped before they were sent because newer ones displaced them in the queue.
@@ -118,7 +118,7 @@ pub(crate) struct Datagrams {
 /// The waiting datagrams.
 #[derive(Debug, Default)]
 struct Queues {
-    /// Their numbers are consecutive except for those that were dropped.
+    /// Datagrams to send. Their numbers are consecutive except for dropped datagrams.
     outgoing: DatagramQueue<(DatagramId, Bytes)>,
     incoming: DatagramQueue<Bytes>,
     /// Outcomes that were not reported yet.
@@ -299,7 +299,8 @@ impl Datagrams {
         usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Waits for room for a payload of `bytes`: [`Self::take_room`] returns true once there is.
+    /// Registers interest in room for a payload of `bytes`: [`Self::take_room`] returns true once
+    /// there is room.
     pub(crate) fn await_room_for(&mut self, bytes: usize) {
         self.await_room((bytes as u64).saturating_add(OVERHEAD).min(self.config.send.bytes));
     }
@@ -309,7 +310,7 @@ impl Datagrams {
         self.awaited_room = Some(self.awaited_room.map_or(cost, |awaited| awaited.min(cost)));
     }
 
-    /// Returns whether there is room again after a datagram was refused: half of the queue is
+    /// Returns whether there is room again after a datagram was rejected: half of the queue is
     /// empty, and there is room for that datagram.
     pub(crate) fn has_awaited_room(&self) -> bool {
         let limits = self.config.send;
@@ -340,7 +341,7 @@ impl Datagrams {
         }
     }
 
-    /// Returns the oldest outcome that was not reported yet.
+    /// Returns the oldest outcome that has not been reported yet.
     pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
         self.queues.used()?.outcomes.pop_front()
     }
@@ -374,8 +375,8 @@ impl Datagrams {
         self.report(DatagramId(id), DatagramOutcome::Acknowledged);
     }
 
-    /// Processes DATAGRAM. If the application leaves too many unread, the oldest are dropped, since
-    /// it most likely needs the newest.
+    /// Processes a DATAGRAM frame. If the application leaves too many datagrams unread, the oldest
+    /// are dropped, because the newest are most likely more useful.
     pub(crate) fn on_datagram(
         &mut self,
         frame: &frame::Datagram<'_>,
@@ -410,7 +411,7 @@ impl Datagrams {
     /// Checks that the cached values agree with the queues.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a cached value does not agree, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check_caches(&self) {
         let Queues { outgoing, incoming, statistics, .. } = &*self.queues;

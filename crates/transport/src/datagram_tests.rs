@@ -139,7 +139,8 @@ fn the_newest_takes_the_place_of_the_oldest_where_that_is_wanted() {
     for length in [900, 900, 900] {
         datagrams.send(Bytes::from(vec![0; length])).unwrap();
     }
-    // 2892 bytes are used, 64 of them per datagram: for 500 more the first has to be dropped.
+    // 2892 bytes are used, 64 of them per datagram; to make room for 500 more, the first datagram
+    // has to be dropped.
     assert_eq!(datagrams.send(Bytes::from(vec![0; 500])), Ok(DatagramId(3)));
     assert_eq!(datagrams.next_outcome(), Some((DatagramId(0), DatagramOutcome::Displaced)));
     assert_eq!(datagrams.next_outcome(), None);
@@ -165,7 +166,7 @@ fn the_space_left_is_what_another_datagram_may_have() {
     assert_eq!(datagrams.send_space(), 0);
 }
 
-/// RFC 9221 §5.2: the loss is reported, and later that it was spurious.
+/// RFC 9221 §5.2: the loss is reported, and later the fact that it was spurious.
 #[test]
 fn each_outcome_is_reported_once() {
     let mut datagrams = datagrams(1000);

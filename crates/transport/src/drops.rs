@@ -18,7 +18,7 @@ pub enum DropReason {
     DecryptionFailure,
     /// A packet with the same number was already received.
     Duplicate,
-    /// It is not permitted in the connection's current state.
+    /// The packet is not permitted in the connection's current state.
     Unexpected,
     /// It is a Retry packet that a client must not follow: it is not the first response, or its
     /// integrity tag, version or connection IDs are wrong (RFC 9000 §17.2.5.2).
@@ -42,7 +42,7 @@ impl DropReason {
         Self::VersionNegotiation,
     ];
 
-    /// Returns the predicate of a sentence about dropped packets; it fits singular and plural.
+    /// Returns the predicate of a sentence about dropped packets; it fits both singular and plural.
     const fn predicate(self) -> &'static str {
         match self {
             Self::Invalid => "did not parse as QUIC",

@@ -46,7 +46,7 @@ pub enum EcnState {
     Disabled,
     /// Packets are marked to find out how the path treats them.
     Testing,
-    /// Enough packets were marked, and the outcome is not known yet: no more are marked.
+    /// Enough packets have been marked, but the outcome is not known yet, so no more are marked.
     Unknown,
     /// The peer reports marks as they were sent: packets are marked.
     Capable,

@@ -1,4 +1,5 @@
-//! An endpoint: routes datagrams to connections, and accepts, refuses or retries new connections.
+//! An endpoint: routes datagrams to connections, and accepts new connections, refuses them, or
+//! sends Retry.
 
 mod common_delay;
 mod config;
@@ -62,26 +63,27 @@ impl ConnectionHandle {
 /// The outcome of receiving a datagram.
 #[derive(Debug)]
 pub enum Received {
-    /// It belongs to this connection, which has processed it: call `transmit` for the connection,
-    /// and update its timer.
+    /// The datagram belongs to this connection, which has processed it. Call `transmit` for the
+    /// connection, and update its timer.
     Connection {
         /// The connection.
         handle: ConnectionHandle,
-        /// Whether it was sent by the peer and had not been received before. Anyone who has seen a
-        /// connection ID can send datagrams to its connection, or replay the peer's.
+        /// Whether the datagram was sent by the peer and had not been received before. Anyone who
+        /// has seen a connection ID can send datagrams to that connection or replay the peer's
+        /// datagrams.
         is_authentic: bool,
     },
     /// It is the first packet of a new connection: accept, refuse, retry or ignore it.
     Incoming(Incoming),
-    /// It belongs to a connection that has ended.
+    /// The datagram belongs to a connection that has ended.
     Ended,
-    /// It belongs to no connection and does not start one: its connection ended long ago, or is
-    /// another endpoint's. It may be answered with a stateless reset (RFC 9000 §10.3).
+    /// The datagram belongs to no connection and does not start one: its connection ended long ago
+    /// or belongs to another endpoint. It may be answered with a stateless reset (RFC 9000 §10.3).
     Unknown,
     /// The endpoint replies to it: it would start a connection in an unsupported version, or
     /// carries an invalid token.
     Answered,
-    /// It was dropped for this reason.
+    /// The datagram was dropped for this reason.
     Dropped(DropReason),
 }
 
@@ -89,7 +91,8 @@ pub enum Received {
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Arc<ServerConfig>>,
-    /// Whether there is or was a `server`, and so possibly connections whose state is gone.
+    /// Whether there is or was a `server`, in which case there may be connections whose state is
+    /// lost.
     is_server: bool,
     random: Random,
     token_keys: TokenKeys,
@@ -109,14 +112,14 @@ pub struct Endpoint {
 pub struct EndpointTotals {
     /// Datagrams whose connection ID is unknown and that do not start a connection: with a short
     /// header, or with a long header of an accepted version other than an Initial packet's. Their
-    /// connection has ended, or is another endpoint's.
+    /// connection has ended or belongs to another endpoint.
     pub datagrams_unknown: u64,
     /// Stateless resets sent in response (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
 }
 
-/// The maximum number of queued replies outside of connections; more are dropped, since none is
-/// required.
+/// The maximum number of queued packets that belong to no connection. Further packets are dropped,
+/// because none is required.
 const MAX_REPLIES: usize = 64;
 /// The approximate size of encoded transport parameters, in bytes.
 const TYPICAL_PARAMETERS: usize = 192;
@@ -162,8 +165,9 @@ impl Endpoint {
         self.server = server;
     }
 
-    /// Whether a UDP payload from `remote` carries the ID of one of the endpoint's connections. One
-    /// that does not may be the first packet of a new connection, a stateless reset, or garbage.
+    /// Whether a UDP payload from `remote` carries the ID of one of the endpoint's connections. A
+    /// payload without such an ID may be the first packet of a new connection, a stateless reset,
+    /// or garbage.
     pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
         self.connection_for(remote, datagram).is_some()
     }
@@ -240,8 +244,8 @@ impl Endpoint {
         }
     }
 
-    /// Processes a datagram of a connection that has ended. It is not decrypted, so it is a
-    /// stateless reset if it ends in the token (RFC 9000 §10.3.1).
+    /// Processes a datagram of a connection that has ended. The datagram is not decrypted, so it is
+    /// a stateless reset if it ends with the token (RFC 9000 §10.3.1).
     fn receive_late(
         &mut self,
         now: Timestamp,
@@ -293,12 +297,12 @@ impl Endpoint {
         }
     }
 
-    /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
+    /// Responds to a packet of an unknown connection with a stateless reset, if one may be sent.
     ///
-    /// A client-only endpoint sends none (§10.3 permits that): it had the connection itself and the
-    /// connection has ended, or the packet is a stateless reset. A server that does not know the
-    /// connection either would take the reset for one of its packets, and the two would answer each
-    /// other until the resets are too small (§10.3.3).
+    /// A client-only endpoint sends none (§10.3 permits that), because either the connection was
+    /// its own and has ended, or the packet is a stateless reset. A server that does not know the
+    /// connection either would mistake the reset for one of its packets, and both would send resets
+    /// to each other until the resets are too small (§10.3.3).
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();
@@ -389,7 +393,7 @@ impl Endpoint {
     /// host that they share is busy, the timers of connections without a recent response are
     /// extended by the same delay. [`Connection::deadline`] does not include it.
     ///
-    /// A busy host should serve the deadlines of [silence](Deadlines::silence) after everything
+    /// A busy host should handle the deadlines of [silence](Deadlines::silence) after everything
     /// else, and only a bounded number of them between two receives: the probes that they trigger
     /// are useless to a host that does not receive the responses.
     pub fn deadlines(&mut self, handle: ConnectionHandle, now: Timestamp) -> Deadlines {
@@ -399,9 +403,9 @@ impl Endpoint {
 
     /// Runs the timers of a connection that have expired at `now`. All datagrams that arrived by
     /// `received_until` have been processed, but later ones may be queued. Timers that detect the
-    /// peer's silence therefore run only if they had expired by `received_until`: what they wait
-    /// for may be in the queue. [Their deadline](Deadlines::silence) stays in the past until the
-    /// next call.
+    /// peer's silence therefore run only if they had expired by `received_until`, because the
+    /// packets that they wait for may be in the queue. [Their deadline](Deadlines::silence) stays
+    /// in the past until the next call.
     ///
     /// Otherwise an endpoint on a busy host would send probes for packets that have been
     /// acknowledged (RFC 9002 §6.2), and its peer would have to answer them.
@@ -423,8 +427,8 @@ impl Endpoint {
         }
     }
 
-    /// Builds datagrams of a connection; see [`Connection::transmit`]. Connection IDs that they
-    /// issue are registered here before the datagrams are sent.
+    /// Builds datagrams of a connection; see [`Connection::transmit`]. Connection IDs that the
+    /// datagrams issue are registered here before the datagrams are sent.
     pub fn transmit(
         &mut self,
         handle: ConnectionHandle,
@@ -464,8 +468,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next packet to send outside of connections: Version Negotiation, Retry, a
-    /// refusal or a stateless reset.
+    /// Returns the next packet that belongs to no connection: Version Negotiation, Retry, a refusal
+    /// or a stateless reset.
     pub fn next_reply(&mut self) -> Option<(Transmit, Vec<u8>)> {
         self.replies.pop_front()
     }
@@ -476,8 +480,8 @@ impl Endpoint {
         LocalIds::new(id_generator.clone(), reset_key, &mut self.random)
     }
 
-    /// Queues a packet outside of connections, if there is one and the queue is not full; returns
-    /// whether it did.
+    /// Queues a packet that belongs to no connection, if there is one and the queue is not full.
+    /// Returns whether a packet was queued.
     fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) -> bool {
         let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return false };
         let transmit = Transmit {

@@ -16,7 +16,7 @@ pub use chain::{
 pub struct TransportError {
     /// The error code sent to the peer.
     pub code: TransportErrorCode,
-    /// The type of the frame that caused it, if one did.
+    /// The type of the frame that caused the error, if a frame did.
     pub frame_type: Option<u64>,
     /// What happened.
     pub cause: TransportErrorCause,
@@ -29,7 +29,7 @@ const ECH_REJECTED: &str = "the server rejected the encrypted ClientHello";
 #[non_exhaustive]
 pub enum TransportErrorCause {
     /// The peer violated a rule or exceeded a limit of this endpoint, or a rule forbids this
-    /// endpoint to continue.
+    /// endpoint from continuing.
     Rule {
         /// What happened.
         what: &'static str,
@@ -41,12 +41,12 @@ pub enum TransportErrorCause {
     /// TLS failed. If a certificate is rejected, this is
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) with the reason.
     Tls(Arc<rustls::Error>),
-    /// The server completed the handshake without decrypting the encrypted ClientHello: it does not
-    /// have the key of the configuration that this client used (RFC 9849 §6.1.6). Its certificate
-    /// for the configuration's public name was verified.
+    /// The server completed the handshake without decrypting the encrypted ClientHello, because it
+    /// does not have the key of the configuration that this client used (RFC 9849 §6.1.6). Its
+    /// certificate for the configuration's public name was verified.
     EncryptedClientHelloRejected {
-        /// The server's ECHConfigList, which may be used to retry once. `None`: the server does not
-        /// support ECH at present, and the client may retry without it.
+        /// The server's ECHConfigList, which may be used to retry once. If `None`, the server
+        /// currently does not support ECH, and the client may retry without it.
         retry_configs: Option<Vec<u8>>,
     },
     /// A failure or limit of this endpoint, not caused by the peer.
@@ -54,7 +54,8 @@ pub enum TransportErrorCause {
 }
 
 impl TransportError {
-    /// Creates the error for `what`, which the rule in `section`, such as "RFC 9000 §4.1", forbids.
+    /// Creates the error for `what`, which is forbidden by the rule in `section`, such as "RFC 9000
+    /// §4.1".
     pub const fn rule(code: TransportErrorCode, what: &'static str, section: &'static str) -> Self {
         Self { code, frame_type: None, cause: TransportErrorCause::Rule { what, section } }
     }

@@ -20,20 +20,20 @@ pub enum Event {
     /// requires (RFC 9001 §4.1.1).
     Connected,
     /// The server accepts early data (RFC 9001 §4.6.2). On a client this precedes
-    /// [`Connected`](Self::Connected): the data sent early is delivered. On a server streams may be
-    /// opened from now on, before the handshake is complete.
+    /// [`Connected`](Self::Connected), and the data sent early is delivered. On a server, streams
+    /// may be opened from this point on, before the handshake is complete.
     EarlyDataAccepted,
-    /// The server rejected this client's early data (RFC 9001 §4.6.2): everything on its streams is
-    /// sent again after the handshake. An application whose early data depends on remembered server
-    /// state has to reset its streams.
+    /// The server rejected this client's early data (RFC 9001 §4.6.2): all data on its streams is
+    /// retransmitted after the handshake. An application whose early data depends on remembered
+    /// server state has to reset its streams.
     EarlyDataRejected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
-    /// The peer opened a stream; take it with `accept`.
+    /// The peer opened a stream; accept it with `accept`.
     Opened(Direction),
-    /// A stream has data, its end or its reset to read. Reported once after a read was blocked; a
-    /// reset is also reported while data is unread, and
-    /// [`received_reset`](crate::Connection::received_reset) tells the two apart.
+    /// A stream is readable: it has data, its end (FIN) or a reset. Reported once after a read was
+    /// blocked. A reset is also reported while data is unread, and
+    /// [`received_reset`](crate::Connection::received_reset) distinguishes the two cases.
     Readable(StreamId),
     /// A stream that was blocked is writable again.
     Writable(StreamId),
@@ -61,19 +61,19 @@ pub enum Event {
         /// The outcome.
         outcome: DatagramOutcome,
     },
-    /// There is room for unreliable datagrams again after one was refused with
-    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty, and the refused
-    /// one would fit.
+    /// There is room for unreliable datagrams again after one was rejected with
+    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty, and the rejected
+    /// datagram would fit.
     DatagramsWritable,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
-    /// The connection has moved to a path that was validated before: to the local address of
+    /// The connection has moved to a validated path: to the local address of
     /// [`Connection::migrate`](crate::Connection::migrate), or, at either end, to the server's
     /// preferred address (RFC 9000 §9.2, §9.6).
     Migrated {
         /// The socket of the new path.
         socket: SocketIndex,
-        /// The peer's address on it.
+        /// The peer's address on the new path.
         remote: SocketAddr,
     },
     /// A client did not migrate because the new path cannot be used. The connection continues on
@@ -81,24 +81,24 @@ pub enum Event {
     MigrationFailed {
         /// The socket of the new path.
         socket: SocketIndex,
-        /// The server's address on it.
+        /// The server's address on the new path.
         remote: SocketAddr,
         /// The reason.
         reason: MigrationFailure,
     },
-    /// Follows [`Migrated`](Self::Migrated): nothing more is expected on the old path. If its
-    /// socket was for this connection only, it can be closed.
+    /// Follows [`Migrated`](Self::Migrated): no more packets are expected on the old path. If the
+    /// path's socket was used only for this connection, it can be closed.
     PathLeft {
-        /// The socket of the path.
+        /// The socket of the old path.
         socket: SocketIndex,
-        /// The peer's address on it.
+        /// The peer's address on the old path.
         remote: SocketAddr,
     },
     /// A client's local address is gone. The connection continues from the address that the
-    /// operating system chooses, as soon as there is one (RFC 9000 §9.2); the server learns of it
-    /// from the first packet sent from there.
+    /// operating system chooses, as soon as there is one (RFC 9000 §9.2); the server learns the new
+    /// address from the first packet sent from it.
     LocalAddressLost(IpAddr),
-    /// Follows [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another
+    /// Follows [`LocalAddressLost`](Self::LocalAddressLost): the server has answered to another
     /// local address.
     LocalAddressChanged {
         /// The address that is gone.
@@ -119,8 +119,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the connection has ended for a reason other than a close by this end's application,
-    /// which expects no further events.
+    /// Whether the connection has ended for a reason other than a close by this endpoint's
+    /// application, which expects no further events.
     pub(crate) fn is_end_by_peer(&self) -> bool {
         matches!(self, Self::Closed(error) if *error != ConnectionError::LocallyClosed)
     }
@@ -143,8 +143,8 @@ pub enum MigrationError {
     InProgress,
     /// The connection already uses that socket.
     SameSocket,
-    /// The server uses zero-length connection IDs: observers on both paths could link them (RFC
-    /// 9000 §9.5).
+    /// The server uses zero-length connection IDs, so observers could link the two paths (RFC 9000
+    /// §9.5).
     NoConnectionIdsOfPeer,
     /// The server has issued no unused connection ID for the new path (RFC 9000 §9.5). It may issue
     /// one soon.
@@ -172,7 +172,7 @@ impl core::error::Error for MigrationError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MigrationFailure {
-    /// The challenges on the new path were not answered (RFC 9000 §8.2.4).
+    /// The PATH_CHALLENGE frames on the new path were not answered (RFC 9000 §8.2.4).
     NotValidated,
     /// The server retired the connection ID of the new path without issuing another (RFC 9000
     /// §9.5).
@@ -194,15 +194,16 @@ impl core::error::Error for MigrationFailure {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum IgnoredAddress {
-    /// It has no address of the family that the client connected with.
+    /// The server's preferred address has no entry for the address family over which the client is
+    /// connected.
     OtherFamily,
     /// The address is unspecified: 0.0.0.0 or ::.
     Unspecified,
     /// The port is 0.
     NoPort,
-    /// It is a multicast or broadcast address.
+    /// The address is a multicast or broadcast address.
     Multicast,
-    /// It is a loopback address, and the server that announced it is on another host.
+    /// The address is a loopback address, and the server that announced it is on another host.
     Loopback,
 }
 
@@ -210,16 +211,16 @@ pub enum IgnoredAddress {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// This end's application closed it.
+    /// This endpoint's application closed the connection.
     LocallyClosed,
-    /// The peer's application closed it.
+    /// The peer's application closed the connection.
     ApplicationClosed {
         /// The application's error code.
         error_code: VarInt,
         /// The human-readable reason phrase.
         reason: Bytes,
     },
-    /// The peer's transport closed it.
+    /// The peer's transport closed the connection.
     ConnectionClosed {
         /// The error code (RFC 9000 §20.1).
         error_code: TransportErrorCode,
@@ -242,14 +243,14 @@ pub enum ConnectionError {
     CannotSend(SendFailure),
     /// The handshake did not complete within
     /// [`handshake_timeout`](crate::TransportConfigBuilder::handshake_timeout) or before the idle
-    /// timeout. The value says what arrived meanwhile.
+    /// timeout. The value describes the packets that arrived in that time.
     HandshakeTimedOut(HandshakePackets),
     /// The server supports no version that this endpoint supports (RFC 9368 §2.1).
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
     /// The local thread that served the connection failed: it panicked, or its socket became
-    /// unusable. The text says which. No CONNECTION_CLOSE was sent.
+    /// unusable. The text gives the cause. No CONNECTION_CLOSE was sent.
     EndpointFailed(Arc<str>),
 }
 
@@ -309,7 +310,7 @@ impl core::error::Error for ConnectionError {
     }
 }
 
-/// Identifies an unreliable datagram among those queued on one connection. IDs increase.
+/// Identifies an unreliable datagram among those queued on one connection. IDs are increasing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DatagramId(pub u64);
 
@@ -323,14 +324,16 @@ impl fmt::Display for DatagramId {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DatagramOutcome {
-    /// The packet that carried it was acknowledged: the peer's transport has received it, but its
-    /// application may not have. This may also follow [`Lost`](Self::Lost) if the datagram was only
-    /// late (RFC 9221 §5.2).
+    /// The packet that carried the datagram was acknowledged: the peer's transport has received it,
+    /// but its application may not have. This may also follow [`Lost`](Self::Lost) if the datagram
+    /// was only late (RFC 9221 §5.2).
     Acknowledged,
-    /// The packet that carried it was declared lost. It is not retransmitted.
+    /// The packet that carried the datagram was declared lost. The datagram is not retransmitted.
     Lost,
-    /// It was dropped before it was sent because a newer one displaced it from a full queue.
+    /// The datagram was dropped before it was sent because a newer one displaced it from a full
+    /// queue.
     Displaced,
-    /// It was dropped before it was sent because it no longer fits the path (RFC 8899 §4.4).
+    /// The datagram was dropped before it was sent because it no longer fits the path MTU (RFC 8899
+    /// §4.4).
     Outgrown,
 }

@@ -47,18 +47,20 @@ use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};
 
 /// The maximum number of bytes that TLS may send after the handshake, over the life of a
-/// connection. They are only used for session tickets, a few hundred bytes each.
+/// connection. The bytes are only used for session tickets, a few hundred bytes each.
 const MAX_POST_HANDSHAKE_BYTES: u64 = 256 << 10;
 const CRYPTO_FRAME_TYPE: u64 = 0x06;
 
 /// The result of a handshake step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Progress {
-    /// Handshake packets can be sent and decrypted from now on.
+    /// Whether Handshake packets can be sent and decrypted from this point on.
     pub(crate) handshake_keys_ready: bool,
-    /// 1-RTT packets can be sent from now on. They are decrypted only once the handshake is complete.
+    /// Whether 1-RTT packets can be sent from this point on. They can be decrypted only once the
+    /// handshake is complete.
     pub(crate) application_keys_ready: bool,
-    /// The handshake is complete (RFC 9001 §4.1.1): the peer is authenticated, and so are its transport parameters.
+    /// Whether the handshake is complete (RFC 9001 §4.1.1): the peer and its transport parameters
+    /// are authenticated.
     pub(crate) complete: bool,
 }
 
@@ -70,9 +72,10 @@ pub(crate) struct Handshake {
     version: Version,
     /// The Destination Connection ID from which the Initial keys of all versions are derived.
     initial_id: ConnectionId,
-    /// `None` while nothing has been sent or received yet, or once nothing more will be.
+    /// The crypto streams; `None` while nothing has been sent or received, or once nothing more
+    /// will be.
     streams: PerSpace<Option<Box<CryptoStream>>>,
-    /// The number of bytes written in the 1-RTT space when its stream was released.
+    /// The number of bytes written in the 1-RTT space when the space's stream was released.
     settled: u64,
     protection: Protection,
     /// The space in which TLS messages are sent.
@@ -117,7 +120,7 @@ impl Handshake {
     /// Starts the handshake. A client then has its first message to send; a server waits.
     ///
     /// # Errors
-    /// As for the session.
+    /// The same errors as the session.
     pub(crate) fn start(&mut self) -> Result<Progress, TransportError> {
         self.advance()
     }
@@ -199,7 +202,7 @@ impl Handshake {
             .map_err(|error| error.in_frame(CRYPTO_FRAME_TYPE))
     }
 
-    /// Returns the bytes of the frame that the session receives next; others are buffered.
+    /// Returns the bytes of the frame that the session receives next; other bytes are buffered.
     fn take<'a>(
         &mut self,
         space: SpaceId,
@@ -215,7 +218,8 @@ impl Handshake {
             }
             if space == SpaceId::Initial && crypto.offset == VarInt::ZERO {
                 // A client that repeats its ClientHello has not read the ServerHello. Some clients
-                // skip the packet that switches versions, but acknowledge it. RFC 9002 §6.2.3.
+                // ignore the packet that switches versions, but acknowledge it (see RFC 9002
+                // §6.2.3).
                 stream.repeat_acked();
             }
             return Ok(&[]);
@@ -239,7 +243,7 @@ impl Handshake {
         self.advance_with(&[])
     }
 
-    /// Advances like [`Self::advance`], with bytes that precede the buffered ones.
+    /// Advances like [`Self::advance`], with `next` preceding the buffered bytes.
     fn advance_with(&mut self, next: &[u8]) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         self.collect(&mut progress);
@@ -262,8 +266,8 @@ impl Handshake {
         self.follow_session(progress)
     }
 
-    /// Takes the 0-RTT keys, if there are any: at a client before it has received anything, at a
-    /// server with the ClientHello.
+    /// Takes the 0-RTT keys, if there are any: on a client before it has received anything, on a
+    /// server together with the ClientHello.
     fn collect_early_keys(&mut self) {
         if self.has_early_keys
             || self.protection.can_seal(SpaceId::Application) && self.side.is_client()
@@ -276,7 +280,7 @@ impl Handshake {
         }
     }
 
-    /// Takes the messages that the session has to send, and new keys.
+    /// Takes the messages that the session has to send, and any new keys.
     fn collect(&mut self, progress: &mut Progress) {
         loop {
             let mut written = Vec::new();
@@ -294,7 +298,7 @@ impl Handshake {
                 Some(NewKeys::Application { keys, next }) => {
                     self.protection.install_application(keys, next);
                     if self.side.is_client() {
-                        // 0-RTT keys are not used after that moment (RFC 9001 §4.9.3).
+                        // 0-RTT keys are not used after this point (RFC 9001 §4.9.3).
                         self.protection.discard_early();
                     }
                     self.send_space = SpaceId::Application;
@@ -316,8 +320,8 @@ impl Handshake {
         let receive_space = if self.is_complete {
             SpaceId::Application
         } else {
-            // The client's Handshake keys come with ServerHello, the server's with ClientHello: the
-            // last messages of the Initial space.
+            // The client's Handshake keys come with the ServerHello, and the server's with the
+            // ClientHello, which are the last messages of the Initial space.
             self.send_space.min(SpaceId::Handshake)
         };
         if receive_space == self.receive_space {
@@ -329,14 +333,15 @@ impl Handshake {
         if is_leftover { Err(LEFTOVER) } else { Ok(()) }
     }
 
-    /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing is sent in it any more.
+    /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing more is sent in that
+    /// space.
     pub(crate) fn discard(&mut self, space: SpaceId) {
         self.protection.discard(space);
         *self.streams.get_mut(space) = None;
     }
 
-    /// Compacts an idle connection: releases the memory that only a busy one needs, and the keys
-    /// that can be derived again.
+    /// Compacts an idle connection: releases the memory that only a busy connection needs, and the
+    /// keys that can be derived again.
     pub(crate) fn compact(&mut self) {
         self.protection.compact();
         self.session.compact();
@@ -369,8 +374,8 @@ impl Handshake {
             && self.streams.get(space).as_deref().is_some_and(CryptoStream::has_pending)
     }
 
-    /// Returns the peer's progress in `space`: the end of the received TLS messages, and of those
-    /// that could be read.
+    /// Returns the peer's progress in `space`: the end offsets of the received TLS messages and of
+    /// those that could be read.
     pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
         let stream = self.streams.get(space).as_deref();
         stream.map_or((0, 0), |stream| (stream.received_end(), stream.read_offset()))
@@ -399,7 +404,8 @@ impl Handshake {
         &mut self.protection
     }
 
-    /// Returns the TLS session: transport parameters, application protocol, certificates.
+    /// Returns the TLS session, which provides the transport parameters, application protocol and
+    /// certificates.
     pub(crate) fn session(&self) -> &dyn Session {
         &*self.session
     }

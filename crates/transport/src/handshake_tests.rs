@@ -64,7 +64,7 @@ pub(super) fn server(config: TlsServerConfig) -> Handshake {
     Handshake::new(Side::Server, Version::V1, session, &id(1)).unwrap()
 }
 
-/// Version 1 from the start.
+/// Connection versions with version 1 from the start.
 pub(super) const ONE: ConnectionVersions =
     ConnectionVersions { original: Version::V1, negotiated: Version::V1 };
 
@@ -120,7 +120,7 @@ pub(super) struct Wire {
     pub(super) server: Handshake,
     /// The packets in flight, with their receivers.
     in_flight: Vec<(Side, Packet)>,
-    /// The progress reported to each side, in order.
+    /// The handshake progress reported to each side, in order.
     told: Vec<(Side, Progress)>,
 }
 
@@ -203,12 +203,12 @@ fn a_handshake_completes_in_any_order_and_any_pieces() {
         server.export_keying_material(&mut theirs, b"label", Some(b"context")).unwrap();
         assert_eq!(ours, theirs);
         assert_ne!(ours, [0; 32]);
-        // Session tickets were received too.
+        // Session tickets were also received.
         assert!(wire.client.stream(SpaceId::Application).read_offset() > 0);
     }
 }
 
-/// A session that produces its messages in small pieces, and keys after the last of them.
+/// A session that produces its messages in small pieces, and keys after the last piece.
 struct InPieces {
     session: Box<dyn Session>,
     written: Vec<u8>,
@@ -277,7 +277,7 @@ fn a_session_may_give_out_its_messages_in_pieces() {
     let mut wire = Wire::new((client, server));
     wire.run(1200, &mut Random::from_number(1)).unwrap();
     assert!(wire.client.is_complete() && wire.server.is_complete());
-    // The methods with default implementations.
+    // Checks the methods that have default implementations.
     let session = wire.client.session();
     assert_eq!((session.early_data(), session.negotiated_version()), (EarlyData::None, None));
     assert_eq!((session.remembered_parameters(), session.remembered_context()), (None, None));

@@ -1,4 +1,4 @@
-//! Connection IDs (RFC 9000 §5.1): those issued by this endpoint and those issued by the peer.
+//! Connection IDs (RFC 9000 §5.1): the IDs issued by this endpoint and those issued by the peer.
 
 mod generator;
 mod local;

@@ -1,8 +1,8 @@
 //! QUIC versions 1 and 2 (RFC 8999, 9000, 9001, 9002, 9368, 9369) without I/O.
 //!
 //! Nothing here reads a clock, a socket or a random source of its own: methods that need the time
-//! take `now` as an argument, and randomness comes from the one seeded source that the endpoint is
-//! created with.
+//! take `now` as an argument, and all randomness comes from the seeded source with which the
+//! endpoint is created.
 //!
 //! An [`Endpoint`] finds the connection that a datagram belongs to. A [`Connection`] is driven with
 //! `receive`, `transmit`, `transmitted`, `deadline`, `on_deadline` and `next_event`; applications
@@ -119,7 +119,7 @@ mod error;
 mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    //! Checks of parsers that only this crate contains, for the fuzz targets.
+    //! Property checks for parsers that only this crate contains, for use by fuzz targets.
 
     pub use crate::endpoint::check_token;
     pub use crate::handshake::{check_client_hello, check_encrypted_extensions};

@@ -1,4 +1,5 @@
-//! Observations of a connection. qlog, metrics and the lab's checker are all observers.
+//! Observations of connections. qlog, metrics and the lab's checker are all implemented as
+//! observers.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -31,7 +32,8 @@ pub enum Observation<'a> {
         local_id: ConnectionId,
         /// The Destination Connection ID that this endpoint sends to.
         remote_id: ConnectionId,
-        /// The client's first Destination Connection ID, which names the traces of both ends.
+        /// The client's first Destination Connection ID, which identifies the traces of both
+        /// endpoints.
         original_destination_id: ConnectionId,
     },
     /// The version was chosen (RFC 9368). A client chooses one when it starts, again when it
@@ -43,12 +45,12 @@ pub enum Observation<'a> {
         /// The versions that the server supports; at the client, those listed in a Version
         /// Negotiation packet.
         server: &'a [Version],
-        /// The chosen version; `None` if there is none in common.
+        /// The chosen version; `None` if there is no common version.
         chosen: Option<Version>,
     },
-    /// The transport parameters of one end are known.
+    /// The transport parameters of one endpoint are known.
     ParametersSet {
-        /// The end that sent the parameters.
+        /// The endpoint that sent the parameters.
         owner: Side,
         /// The parameters.
         parameters: &'a TransportParameters,
@@ -57,7 +59,7 @@ pub enum Observation<'a> {
     /// 9000 §7.4.1).
     ParametersRestored(&'a TransportParameters),
     /// A client's early data was rejected: its 0-RTT packets are abandoned, and their contents are
-    /// sent again (RFC 9001 §4.6.2).
+    /// retransmitted (RFC 9001 §4.6.2).
     EarlyDataRejected,
     /// The application protocol was agreed on.
     ApplicationProtocol(&'a [u8]),
@@ -69,14 +71,14 @@ pub enum Observation<'a> {
     PacketReceived(PacketObservation<'a>),
     /// A packet was received and dropped.
     PacketDropped {
-        /// Its size in bytes.
+        /// The size of the dropped packet in bytes.
         size: usize,
         /// The reason.
         reason: DropReason,
     },
     /// A packet was buffered until its keys are available.
     PacketBuffered {
-        /// Its size in bytes.
+        /// The size of the buffered packet in bytes.
         size: usize,
     },
     /// A packet was declared lost.
@@ -87,30 +89,30 @@ pub enum Observation<'a> {
     Controller(&'a dyn Controller),
     /// The controller's phase changed.
     CongestionStateUpdated {
-        /// The phase before.
+        /// The previous phase.
         old: Phase,
-        /// The phase after.
+        /// The new phase.
         new: Phase,
     },
     /// The state of ECN on the path has changed. Not reported if ECN is disabled.
     EcnStateUpdated {
-        /// The state before; `None` for the first.
+        /// The previous state; `None` for the first.
         old: Option<EcnState>,
-        /// The state after.
+        /// The new state.
         new: EcnState,
     },
     /// The limit on sending has changed.
     SendLimitUpdated {
-        /// The limit before; `None` for the first.
+        /// The previous limit; `None` for the first.
         old: Option<SendLimit>,
-        /// The limit after.
+        /// The new limit.
         new: SendLimit,
     },
     /// A timer was set, canceled, or expired.
     TimerUpdated {
         /// The timer.
         timer: TimerKind,
-        /// What happened to it.
+        /// What happened to the timer.
         change: TimerChange,
     },
     /// The keys of a packet number space were discarded.
@@ -126,19 +128,19 @@ pub enum Observation<'a> {
         socket: SocketIndex,
         /// The peer's address.
         remote: SocketAddr,
-        /// Whether it has been validated.
+        /// Whether the peer's address has been validated.
         is_validated: bool,
-        /// Whether congestion control and the round-trip time were reset because more than the
-        /// peer's port changed (RFC 9000 §9.4). Outstanding packets then do not count as in flight
-        /// on this path.
+        /// Whether congestion control and the round-trip time were reset because more of the peer's
+        /// address than its port has changed (RFC 9000 §9.4). Outstanding packets then do not count
+        /// as in flight on this path.
         is_new_path: bool,
     },
     /// The maximum datagram size of the path changed, or the search for a larger one began or ended
     /// (RFC 9000 §14.3).
     MtuUpdated {
-        /// The size before, in bytes of UDP payload.
+        /// The previous size, in bytes of UDP payload.
         old: u16,
-        /// The size after.
+        /// The new size.
         new: u16,
         /// Whether the search is complete for now.
         is_done: bool,
@@ -156,10 +158,10 @@ pub enum ConnectionState {
     HandshakeComplete,
     /// The handshake is confirmed: the peer is known to have completed it too (RFC 9001 §4.1.2).
     HandshakeConfirmed,
-    /// This end closed the connection, and answers packets with a CONNECTION_CLOSE (RFC 9000
-    /// §10.2.1).
+    /// This endpoint closed the connection, and responds to packets with a CONNECTION_CLOSE (RFC
+    /// 9000 §10.2.1).
     Closing,
-    /// The peer closed the connection; nothing is sent any more (RFC 9000 §10.2.2).
+    /// The peer closed the connection; nothing more is sent (RFC 9000 §10.2.2).
     Draining,
     /// The state of the connection can be freed.
     Closed,
@@ -168,66 +170,66 @@ pub enum ConnectionState {
 /// A packet in an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketObservation<'a> {
-    /// Its type.
+    /// The packet type.
     pub packet_type: PacketType,
     /// The packet number.
     pub number: PacketNumber,
     /// The key phase bit of a 1-RTT packet.
     pub key_phase: bool,
-    /// Its size on the wire in bytes.
+    /// The packet's size on the wire in bytes.
     pub size: usize,
-    /// Its frames, decrypted.
+    /// The packet's frames, decrypted.
     pub payload: &'a [u8],
-    /// Whether it was sent because a probe timeout expired.
+    /// Whether the packet was sent because a probe timeout expired.
     pub is_probe: bool,
-    /// Whether it probes a path other than the current one: congestion control does not delay it,
-    /// and its loss is not a congestion signal.
+    /// Whether the packet probes a path other than the current one: congestion control does not
+    /// delay it, and its loss is not a congestion signal.
     pub is_path_probe: bool,
-    /// Whether it probes the path's MTU: it may be larger than other datagrams and exceed the window, and its loss is not
-    /// a congestion signal (RFC 9000 §14.4).
+    /// Whether the packet probes the path's MTU: it may be larger than other datagrams and exceed
+    /// the window, and its loss is not a congestion signal (RFC 9000 §14.4).
     pub is_mtu_probe: bool,
-    /// The ECN codepoint with which its datagram was sent or received.
+    /// The ECN codepoint with which the packet's datagram was sent or received.
     pub ecn: EcnCodepoint,
 }
 
 /// A packet that was declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostPacket {
-    /// Its packet number space.
+    /// The packet number space of the lost packet.
     pub space: SpaceId,
     /// The packet number.
     pub number: PacketNumber,
-    /// Its size in bytes.
+    /// The size of the lost packet in bytes.
     pub bytes: u64,
-    /// The reason that it was declared lost.
+    /// The reason why the packet was declared lost.
     pub trigger: LossTrigger,
-    /// The reordering that was tolerated at that time.
+    /// The reordering that was tolerated when the packet was declared lost.
     pub thresholds: LossThresholds,
 }
 
 /// The reordering that loss detection tolerates on the path (RFC 9002 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossThresholds {
-    /// In packets (§6.1.1): a packet is lost when the largest acknowledged packet number of its
-    /// space is greater by this many, not counting numbers that were skipped on purpose.
+    /// The packet threshold (§6.1.1): a packet is lost when the largest acknowledged packet number
+    /// of its space is greater by this many, not counting intentionally skipped numbers.
     pub packets: u64,
-    /// In time (§6.1.2): a packet is lost this long after it was sent if a later one in its space
-    /// was acknowledged.
+    /// The time threshold (§6.1.2): a packet is lost this long after it was sent if a later one in
+    /// its space was acknowledged.
     pub time: Duration,
 }
 
-/// The reason that a packet was declared lost (RFC 9002 §6.1).
+/// The reason why a packet was declared lost (RFC 9002 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LossTrigger {
     /// Enough later packets were acknowledged.
     ReorderingThreshold,
     /// A later packet was acknowledged and enough time has passed.
     TimeThreshold,
-    /// It was not sent: its datagram, a path MTU probe, exceeds the interface's MTU.
+    /// The packet was not sent: its datagram, a path MTU probe, exceeds the interface's MTU.
     Refused,
 }
 
-/// Recovery's metrics.
+/// The metrics of loss recovery and congestion control.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Metrics {
     /// The round-trip time, once there is a sample.
@@ -260,12 +262,12 @@ pub enum TimerKind {
     Handshake,
     /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
     KeepAlive,
-    /// The next PING of a client that waits for an answer from the server.
+    /// The next PING from a client that waits for a response from the server.
     ResponsePing,
     /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED frame of a sender that is blocked by flow
     /// control (RFC 9000 §4.1).
     Blocked,
-    /// Discarding the previous 1-RTT keys (RFC 9001 §6.5).
+    /// The discarding of the previous 1-RTT keys (RFC 9001 §6.5).
     KeyDiscard,
     /// Path validation (RFC 9000 §8.2.4).
     PathValidation,
@@ -275,9 +277,9 @@ pub enum TimerKind {
     Loss,
     /// A delayed acknowledgment (RFC 9000 §13.2.1).
     Ack,
-    /// The pacer.
+    /// The time at which the pacer permits the next packet.
     Pacing,
-    /// Releasing the memory that only a busy connection needs.
+    /// The release of memory that only a busy connection needs.
     Compaction,
 }
 
@@ -288,12 +290,12 @@ impl TimerKind {
 /// What happened to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
-    /// It expires at this time.
+    /// The timer was set to this time.
     Set(Timestamp),
-    /// It expires when the pacer permits the next packet.
+    /// The timer was set to when the pacer permits the next packet.
     Paced(ReleaseTime),
-    /// It expired.
+    /// The timer expired.
     Expired,
-    /// It was canceled.
+    /// The timer was canceled.
     Cancelled,
 }

@@ -3,13 +3,13 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// A part that can be packed into a few bytes.
+/// A part of a connection that can be packed into a few bytes.
 pub(crate) trait Packing: fmt::Debug + Sized {
-    /// The packed form: a few bytes, and what cannot be serialized.
+    /// The packed form: a few bytes, and any values that cannot be serialized.
     type Packed: fmt::Debug;
 
-    /// Packs the part, into `room` if it fits there, which is then taken. Returns `None` while the
-    /// part contains something that cannot be packed, or that a timer waits for.
+    /// Packs the part, using and taking the memory in `room` if the packed form fits. Returns
+    /// `None` while the part contains something that cannot be packed or on which a timer depends.
     fn pack(&mut self, room: &mut Box<[u8]>) -> Option<Self::Packed>;
 
     /// Takes the memory of the packed form, for reuse.
@@ -36,7 +36,7 @@ pub(crate) struct Unpacked<T> {
     room: Box<[u8]>,
 }
 
-/// A part for reading.
+/// A part that can be read but not modified.
 #[derive(Debug)]
 pub(crate) enum Reading<'a, T> {
     /// The part is not packed.
@@ -62,7 +62,8 @@ impl<T: Packing> Packable<T> {
         Self::Unpacked(Box::new(Unpacked { part, room: Box::default() }))
     }
 
-    /// Returns the part for reading. If it is packed it stays so, and each call unpacks a copy.
+    /// Returns the part for reading. If the part is packed, it stays packed, and each call unpacks
+    /// a copy.
     #[inline]
     pub(crate) fn get(&self) -> Reading<'_, T> {
         match self {

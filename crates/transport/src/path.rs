@@ -37,12 +37,12 @@ const MAX_RESPONSES: usize = 4;
 /// The maximum number of remembered addresses besides the current path's; on overflow the address
 /// with the oldest last datagram is forgotten.
 const MAX_ELSEWHERE: usize = 4;
-/// A peer that has left the current path is at one of this many addresses: those that it probed
-/// last. It validates one of them while it is at the other.
+/// The number of addresses at which a peer that has left the current path may be: those that it
+/// probed last. It validates one of them while it is at the other.
 const MAX_DESTINATIONS: usize = 2;
 /// A peer that has moved retransmits after one, three and seven seconds, the probe timeouts of an
-/// unknown path (RFC 9002 §6.2). If nothing has arrived by then, another address that it probes
-/// gets the connection ID.
+/// unknown path (RFC 9002 §6.2). The time after which, if nothing has arrived, another address that
+/// the peer probes gets the connection ID.
 const PROBED_FOR: Duration = Duration::from_secs(10);
 
 /// A peer address and its anti-amplification state.
@@ -169,7 +169,7 @@ impl Path {
         self.sent = self.sent.saturating_add(bytes);
     }
 
-    /// Subtracts a datagram of this size that this host refused to send.
+    /// Subtracts a datagram of this size that this host failed to send.
     pub(crate) fn on_unsent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_sub(bytes);
     }
@@ -184,15 +184,15 @@ struct Response {
     data: [u8; 8],
 }
 
-/// An address other than the current path's from which datagrams came recently. The bytes received
-/// from it limit the bytes sent to it, and it may become the current path.
+/// An address other than the current path's from which datagrams recently arrived. The bytes
+/// received from it limit the bytes sent to it, and it may become the current path.
 #[derive(Clone, Copy, Debug)]
 struct Elsewhere {
     remote: SocketAddr,
     received: u64,
     sent: u64,
-    /// The newest packet that the peer sent to probe this address and may have moved there with,
-    /// and its time of receipt.
+    /// The newest packet with which the peer probed this address, and may have moved to it, and the
+    /// packet's time of receipt.
     probed: Option<(PacketNumber, Timestamp)>,
 }
 
@@ -204,16 +204,16 @@ pub(crate) struct OffPathProbe {
     pub(crate) frame: ProbeFrame,
     /// The maximum size of the datagram.
     pub(crate) credit: u64,
-    /// Whether the peer uses the same connection ID there as on the current path.
+    /// Whether the peer uses the same connection ID at that address as on the current path.
     pub(crate) peer_kept_id: bool,
 }
 
 /// The frame of a datagram for a path other than the current one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProbeFrame {
-    /// PATH_CHALLENGE.
+    /// A PATH_CHALLENGE frame.
     Challenge([u8; 8]),
-    /// PATH_RESPONSE.
+    /// A PATH_RESPONSE frame.
     Response([u8; 8]),
 }
 
@@ -247,7 +247,7 @@ impl Unused for OffPathState {
 #[derive(Clone, Copy, Debug)]
 struct Previous {
     path: Path,
-    /// The data of the PATH_CHALLENGE to send on it (§9.3.3).
+    /// The data of the PATH_CHALLENGE to send on the previous path (§9.3.3).
     challenge: Option<[u8; 8]>,
 }
 
@@ -262,9 +262,9 @@ pub(crate) struct Paths {
     validation: Option<Box<Validation>>,
     candidate: Option<Box<Candidate>>,
     draining: Option<Box<DrainingPath>>,
-    /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their
-    /// number is limited, and the server's addresses are authenticated, so the anti-amplification
-    /// limit is not needed.
+    /// Whether this endpoint chooses the candidate paths itself, as a client does. The number of
+    /// such paths is limited, and the server's addresses are authenticated, so the
+    /// anti-amplification limit is not needed.
     validates_for_itself: bool,
     off_path: OnDemand<OffPathState>,
     pads_current: bool,
@@ -275,7 +275,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Creates the paths of a new connection; on the first one the peer sends to `local_id`.
+    /// Creates the paths of a new connection. On the first path, the peer sends to `local_id`.
     pub(crate) fn new(
         arrival: Arrival,
         local_id: ConnectionId,
@@ -297,7 +297,7 @@ impl Paths {
         }
     }
 
-    /// Marks these as a client's paths: see `validates_for_itself`.
+    /// Marks these paths as a client's: see `validates_for_itself`.
     pub(crate) fn of_client(mut self) -> Self {
         self.validates_for_itself = true;
         self
@@ -323,8 +323,8 @@ impl Paths {
         &mut self.current
     }
 
-    /// Counts a received UDP payload. Called once for each, however many packets it contains (row
-    /// 81).
+    /// Counts a received UDP payload. Called once per payload, however many packets it contains
+    /// (row 81).
     pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
         let bytes = bytes as u64;
         if arrival.remote == self.current.remote {
@@ -370,8 +370,8 @@ impl Paths {
         }
     }
 
-    /// Returns the number of bytes that may be sent to an address on another path than the current
-    /// one. The limit applies to the peer's address, whichever socket is used.
+    /// Returns the number of bytes that may be sent to an address on a path other than the current
+    /// one. The limit applies to the peer's address, regardless of the socket.
     fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
         if remote == self.current.remote {
             return self.current.amplification_credit();
@@ -408,10 +408,10 @@ impl Paths {
     }
 
     /// Whether the peer may have moved to `address`, which is not the current path's, without this
-    /// endpoint knowing: the peer has validated that path, and its packets from there may be
-    /// delayed or lost; or this endpoint could not validate it. The connection ID for that path
-    /// must not be retired: a peer that has left the current path would not learn of that and issue
-    /// no other ID, so that nothing could be sent to it any more.
+    /// endpoint knowing, either because the peer has validated that path and its packets from it
+    /// may be delayed or lost, or because this endpoint could not validate the path. The connection
+    /// ID for that path must not be retired. A peer that has left the current path would not learn
+    /// of the retirement and would not issue another ID, so that nothing more could be sent to it.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
         let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
@@ -420,8 +420,8 @@ impl Paths {
         later.count() < MAX_DESTINATIONS
     }
 
-    /// Whether the peer has been heard on the current path since it probed `address`, and the probe
-    /// is so old that the peer has probably not moved there.
+    /// Whether the peer has sent on the current path since it probed `address`, and the probe is so
+    /// old that the peer has probably not moved to that address.
     pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
         let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
@@ -472,7 +472,7 @@ impl Paths {
         self.current = Path { local_ip: None, generation, spin, ..self.current };
     }
 
-    /// Handles a PATH_CHALLENGE; the response is sent on the path on which the challenge came
+    /// Handles a PATH_CHALLENGE. The response is sent on the path on which the challenge arrived
     /// (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
         if self.off_path.responses.len() >= MAX_RESPONSES {
@@ -481,10 +481,10 @@ impl Paths {
         self.off_path.responses.push_back(Response { arrival, local_id, data });
     }
 
-    /// Handles a PATH_RESPONSE. Returns `true` if it validates the address of the current path, on
-    /// whichever path it came (§8.2.3). If the anti-amplification limit kept the challenge's
-    /// datagram below 1200 bytes, another challenge follows to validate the path MTU (§8.2.1);
-    /// until then the previous path is kept.
+    /// Handles a PATH_RESPONSE. Returns `true` if it validates the address of the current path,
+    /// regardless of the path on which it arrived (§8.2.3). If the anti-amplification limit kept
+    /// the challenge's datagram below 1200 bytes, another challenge follows to validate the path
+    /// MTU (§8.2.1); until then the previous path is kept.
     pub(crate) fn on_response(
         &mut self,
         now: Timestamp,
@@ -530,8 +530,8 @@ impl Paths {
                 && self.off_path.responses.iter().any(|response| self.is_on_current(response))
     }
 
-    /// Whether there are challenges to answer, on any path. Usually there are none: this avoids a
-    /// search for each packet.
+    /// Whether there are challenges to answer, on any path. Usually there are none, and this check
+    /// avoids a search for each packet.
     fn has_responses(&self) -> bool {
         !self.off_path.responses.is_empty()
     }

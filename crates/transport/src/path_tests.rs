@@ -33,8 +33,8 @@ fn paths(is_validated: bool) -> (Paths, Random) {
     (Paths::new(from(1), local_id(), is_validated, MTU), Random::from_number(1))
 }
 
-/// The peer was at address 1, which is validated, and is now at 2, from which `bytes` were
-/// received.
+/// Returns the paths after the peer has moved from address 1, which is validated, to address 2,
+/// from which `bytes` were received.
 fn moved(bytes: usize) -> (Paths, Random) {
     let (mut paths, mut random) = paths(true);
     paths.on_datagram_received(from(2), bytes);
@@ -132,7 +132,7 @@ fn an_answer_to_a_challenge_of_a_path_in_between_validates_nothing() {
     assert!(!paths.current().is_validated());
 }
 
-/// §9.3.3: the old address may be the peer's real one, so it gets a PATH_CHALLENGE as well.
+/// §9.3.3: the old address may be the peer's real one, so a PATH_CHALLENGE is also sent to it.
 #[test]
 fn the_old_address_is_challenged_as_well() {
     let (mut paths, _) = moved(100);
@@ -142,8 +142,8 @@ fn the_old_address_is_challenged_as_well() {
     assert!(paths.next_off_path().is_none());
 }
 
-/// §8.2.1: a datagram limited by anti-amplification does not validate the path MTU. The response
-/// lifts the limit, and another PATH_CHALLENGE is sent in a datagram of full size.
+/// §8.2.1: a datagram limited by the anti-amplification limit does not validate the path MTU. The
+/// response lifts the limit, and another PATH_CHALLENGE is sent in a datagram of full size.
 #[test]
 fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_whole_one() {
     let (mut paths, mut random) = moved(100);
@@ -206,7 +206,8 @@ fn without_an_answer_the_path_before_is_used_again() {
             }
         }
     };
-    // §8.2.4: at least three times the larger of the current probe timeout and that of a new path.
+    // §8.2.4: the timeout is at least three times the larger of the current probe timeout and the
+    // probe timeout of a new path.
     assert!(end >= at(2997), "{end:?}");
     assert_eq!(challenges, 6, "after 0, 100, 200, 400, 800 and 1600 ms");
     assert_eq!(paths.current().remote(), remote(1));
@@ -224,7 +225,7 @@ fn without_a_path_before_the_connection_has_none() {
     assert_eq!(paths.on_deadline(end, &mut random), Some(PathChange::Failed));
 }
 
-/// After several addresses without a response, the connection returns to the one that was validated.
+/// After several addresses without a response, the connection returns to the validated address.
 #[test]
 fn moving_on_before_validation_keeps_the_validated_path() {
     let (mut paths, mut random) = moved(100);
@@ -316,8 +317,8 @@ fn a_path_without_the_old_local_address_is_another_path() {
 }
 
 proptest! {
-    /// Whichever datagrams arrive, an unvalidated address is never sent more than three times the
-    /// bytes received from it, and memory is bounded.
+    /// Regardless of which datagrams arrive, an unvalidated address is never sent more than three
+    /// times the bytes received from it, and memory is bounded.
     #[test]
     fn the_limit_holds_for_every_address(
         steps in proptest::collection::vec((0..6_u8, 1..6_u16, 1..1500_usize), 0..200)

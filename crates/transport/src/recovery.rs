@@ -1,10 +1,10 @@
 //! Loss detection and congestion control events (RFC 9002).
 //!
-//! [`Recovery`] is the only part that changes the bytes in flight. The modules in this folder:
-//! `ledger`, `sent_space` and `packet` hold the packets, `rtt` the round-trip time, `reordering`
-//! the loss thresholds, `number_room` the length of packet numbers, `pto` the probe timer,
-//! `persistent` persistent congestion, `black_hole` the detection of MTU black holes, `ecn` ECN
-//! validation. The methods are in `send`, `acknowledge`, `loss` and `timers`.
+//! [`Recovery`] is the only part that changes the bytes in flight. The modules in this folder have
+//! the following contents: `ledger`, `sent_space` and `packet` hold the packets, `rtt` the RTT
+//! estimate, `reordering` the loss thresholds, `number_room` the length of packet numbers, `pto`
+//! the probe timer, `persistent` persistent congestion, `black_hole` the detection of MTU black
+//! holes, `ecn` ECN validation. The methods are in `send`, `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod black_hole;
@@ -97,7 +97,7 @@ impl RecoveryConfig {
     }
 }
 
-/// Loss detection, the probe timer, and the congestion controller with its events.
+/// Loss detection, the probe timer, and the congestion controller with the events reported to it.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     config: RecoveryConfig,
@@ -137,13 +137,13 @@ struct PathState {
     limitation: Limitation,
     persistent: PersistentCongestion,
     black_hole: BlackHole,
-    /// A black hole was detected and not yet [taken](Recovery::take_black_hole).
+    /// Whether a black hole was detected that has not been [taken](Recovery::take_black_hole) yet.
     is_black_hole: bool,
     largest_acknowledged: Option<SendIndex>,
     last_rate_sample: Option<RateSample>,
     /// The event in which the controller last reduced its window.
     episode_began: u64,
-    /// Packets lost in that episode that are still missing.
+    /// The number of packets lost in that loss episode that are still missing.
     still_lost: u64,
 }
 
@@ -156,7 +156,7 @@ struct EventBuffers {
     acked: Vec<SentPacket>,
     lost: Vec<SentPacket>,
     spurious: Vec<(SentPacket, u64)>,
-    /// The acknowledged tokens that were not taken yet.
+    /// The acknowledged tokens that have not been taken yet.
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,
@@ -183,8 +183,8 @@ impl Unused for EventBuffers {
 }
 
 impl Recovery {
-    /// Creates the state before the first packet. `factory` creates the controller of this path and
-    /// of every later one.
+    /// Creates the state before the first packet. `factory` creates the controllers of this path
+    /// and of every later one.
     pub(crate) fn new(
         now: Timestamp,
         config: RecoveryConfig,
@@ -237,7 +237,7 @@ impl Recovery {
     }
 
     /// Swaps `into` with the tokens that were acknowledged since the last call, in order. The
-    /// contents of `into` are dropped; its memory is reused.
+    /// contents of `into` are dropped and its memory is reused.
     pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         if let Some(batch) = self.batch.used() {
@@ -284,7 +284,7 @@ impl Recovery {
         }
     }
 
-    /// Replaces a controller that has panicked by a built-in one. Returns the old one.
+    /// Replaces a controller that has panicked with a built-in one. Returns the old controller.
     pub(crate) fn replace_controller(&mut self) -> Box<dyn Controller> {
         let parameters =
             self.config.controller_parameters(self.max_datagram_size, &mut self.random);
@@ -315,7 +315,7 @@ impl Recovery {
     /// Checks that all cached values agree with the packets.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a cached value does not agree, which is a bug in this crate.
     pub(crate) fn check_caches(&self) {
         self.ledger.check_caches();
         for space in SpaceId::ALL {

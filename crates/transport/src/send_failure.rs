@@ -1,16 +1,16 @@
-//! Reasons that this host does not send a connection's datagrams.
+//! Reasons why this host fails to send a connection's datagrams.
 
 use core::fmt;
 
-/// The reason that this host does not send a connection's datagrams.
+/// The reason why this host fails to send a connection's datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendFailure {
     /// The local address that the connection uses no longer belongs to this host.
     AddressGone,
-    /// There is no route to the peer, or its interface is down.
+    /// There is no route to the peer, or the route's interface is down.
     NoRoute,
-    /// A rule of this host forbids it, for example a firewall rule.
+    /// A rule of this host, such as a firewall rule, forbids sending.
     Forbidden,
     /// The interface does not carry datagrams of 1200 bytes, which QUIC requires (RFC 9000 §14).
     MtuTooSmall,

@@ -4,16 +4,16 @@ use clearway_units::packed::Pack;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum SpaceId {
-    /// Initial packets.
+    /// The space of Initial packets.
     Initial,
-    /// Handshake packets.
+    /// The space of Handshake packets.
     Handshake,
-    /// 0-RTT and 1-RTT packets.
+    /// The space of 0-RTT and 1-RTT packets.
     Application,
 }
 
 impl SpaceId {
-    /// All three, in the order in which a connection uses them.
+    /// All three spaces, in the order in which a connection uses them.
     pub const ALL: [Self; 3] = [Self::Initial, Self::Handshake, Self::Application];
 }
 
@@ -59,7 +59,7 @@ impl<T> PerSpace<T> {
     }
 }
 
-/// The state of a packet number space, with a value for a space in which nothing happens anymore.
+/// The state of a packet number space, including a value for a space that has ended.
 pub(crate) trait SpaceState: Sized + 'static {
     /// The state of a space that has ended.
     const ENDED: Self;

@@ -63,7 +63,7 @@ pub(super) fn data(length: usize) -> Bytes {
     (0..length).map(|index| (index * 7 + index / 256) as u8).collect::<Vec<_>>().into()
 }
 
-/// A packet: its encoded frames, and its tokens.
+/// A packet: its encoded frames and its tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,

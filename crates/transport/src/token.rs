@@ -1,16 +1,17 @@
 use clearway_wire::{Direction, PacketNumber, StreamId};
 
-/// A path MTU probe; its acknowledgment shows that this size fits the path.
+/// A path MTU probe; its acknowledgment proves that this size fits the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MtuProbe {
     /// The size of the datagram, in bytes.
     pub(crate) size: u16,
-    /// The search that sent it. A new search starts on a new path and after a black hole.
+    /// The search that sent the probe. A new search starts on a new path and after a black hole.
     pub(crate) epoch: u32,
 }
 
-/// The record of a sent frame in the ledger. It suffices to decide what to do when the packet that
-/// carried the frame is acknowledged or lost (law 10). Packets themselves are never kept or cloned.
+/// The record of a sent frame in the ledger. The record suffices to decide what to do when the
+/// packet that carried the frame is acknowledged or lost (law 10). Packets themselves are never
+/// kept or cloned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
     /// An ACK frame that acknowledges packets up to `largest`.
@@ -19,17 +20,17 @@ pub(crate) enum Token {
     Crypto { offset: u64, length: u64 },
     /// Bytes of a stream, and its end if `fin`.
     Stream { stream_id: StreamId, offset: u64, length: u64, fin: bool },
-    /// The stream was reset.
+    /// A RESET_STREAM frame: the stream was reset.
     ResetStream { stream_id: StreamId },
-    /// The stream was reset, except for its first `reliable_size` bytes.
+    /// A RESET_STREAM_AT frame: the stream was reset, except for its first `reliable_size` bytes.
     ResetStreamAt { stream_id: StreamId, reliable_size: u64 },
-    /// STOP_SENDING was sent.
+    /// A STOP_SENDING frame.
     StopSending { stream_id: StreamId },
-    /// The connection's receive limit was raised.
+    /// A MAX_DATA frame: the connection's receive limit was raised.
     MaxData,
-    /// A stream's receive limit was raised.
+    /// A MAX_STREAM_DATA frame: a stream's receive limit was raised.
     MaxStreamData { stream_id: StreamId },
-    /// The stream limit was raised.
+    /// A MAX_STREAMS frame: the stream limit was raised.
     MaxStreams { direction: Direction },
     /// A DATA_BLOCKED frame: blocked by the peer's connection limit.
     DataBlocked,
@@ -37,27 +38,27 @@ pub(crate) enum Token {
     StreamDataBlocked { stream_id: StreamId },
     /// A STREAMS_BLOCKED frame: blocked by the peer's stream limit.
     StreamsBlocked { direction: Direction },
-    /// A connection ID was issued.
+    /// A NEW_CONNECTION_ID frame: a connection ID was issued.
     NewConnectionId { sequence: u64 },
-    /// A connection ID was retired.
+    /// A RETIRE_CONNECTION_ID frame: a connection ID was retired.
     RetireConnectionId { sequence: u64 },
-    /// A token for a later connection was sent.
+    /// A NEW_TOKEN frame: a token for a later connection was sent.
     #[expect(clippy::enum_variant_names, reason = "the frame's name")]
     NewToken,
     /// An ACK_FREQUENCY frame.
     AckFrequency { sequence: u64 },
-    /// HANDSHAKE_DONE was sent.
+    /// A HANDSHAKE_DONE frame.
     HandshakeDone,
-    /// An unreliable datagram with this ID.
+    /// A DATAGRAM frame with the unreliable datagram of this ID.
     Datagram { id: u64 },
     /// The PING of a path MTU probe.
     MtuProbe(MtuProbe),
 }
 
 impl Token {
-    /// Extends this record by `next` if both are data of the same stream and `next` begins where
-    /// this ends. Returns whether it did. Several packets of a bulk transfer are then acknowledged
-    /// at once.
+    /// Extends this record with `next` if both are data of the same stream and `next` begins where
+    /// this record ends. Returns whether the record was extended. Several packets of a bulk
+    /// transfer are then acknowledged at once.
     pub(crate) fn join(&mut self, next: &Self) -> bool {
         let Self::Stream { stream_id, offset, length, fin } = self else { return false };
         match *next {

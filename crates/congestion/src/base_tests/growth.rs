@@ -18,7 +18,7 @@ fn the_initial_window_is_the_rfcs_and_can_be_set() {
     for (wanted, window) in [(0, 2 * SIZE), (99_000, 99_000), (u64::MAX, MAXIMUM_WINDOW)] {
         assert_eq!(Algorithm::Reno.build(&parameters(Some(wanted))).window(), window);
     }
-    // A maximum below the minimum is overridden by it.
+    // A maximum below the minimum has no effect: the minimum takes precedence.
     let narrow = ControllerParameters { maximum_window: 1, ..parameters(None) };
     assert_eq!(Algorithm::Cubic.build(&narrow).window(), 2 * SIZE);
 }
@@ -63,7 +63,7 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
             sender.clean_round(1);
             sender.clean_round(1);
             assert_eq!(sender.snapshot().phase, Phase::ConservativeSlowStart);
-            // Not divisible by four.
+            // The flight is not divisible by four.
             sender.resize_flight(SIZE - 1);
             sender.clean_round(batch);
             sender.window()
@@ -75,8 +75,8 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 
 #[test]
 fn bytes_carried_in_conservative_slow_start_do_not_count_in_full_after_it() {
-    // Up to three bytes are carried, each worth a quarter. When the delay disappears they must not
-    // count in full: growth never exceeds what was acknowledged (S6).
+    // Up to three bytes are carried over, each worth a quarter. When the delay disappears, these
+    // bytes must not count in full: growth never exceeds the acknowledged bytes (S6).
     for (algorithm, odd) in LOSS_BASED.into_iter().flat_map(|a| [1, 2, 3].map(|odd| (a, odd))) {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -101,7 +101,7 @@ fn bytes_carried_in_conservative_slow_start_do_not_count_in_full_after_it() {
 
 #[test]
 fn conservative_slow_start_grows_by_a_quarter() {
-    // Row 31: no further growth is added to it, and it is not recovery.
+    // Row 31: no further growth is added to the window, and the phase is not recovery.
     for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -126,7 +126,7 @@ fn conservative_slow_start_grows_by_a_quarter() {
 
 #[test]
 fn congestion_avoidance_works_without_a_round_trip_time() {
-    // Row 19: before the first RTT sample there is nothing to compute with, and no default either.
+    // Row 19: before the first RTT sample there is no RTT to compute with, and no default is used.
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 20, ms(50));
         sender.hides_rtt = true;

@@ -4,7 +4,7 @@ use crate::{Algorithm, ControllerFactory, Phase, SentPacket, Suppressor};
 const CE: Report = Report { ce_marked: 1, persistent_congestion: false };
 const PERSISTENT: Report = Report { ce_marked: 0, persistent_congestion: true };
 
-/// Loses the first `lost` packets of the flight; the others are acknowledged.
+/// Loses the first `lost` packets of the flight and acknowledges the others.
 fn lose_first(sender: &mut Sender, report: Report, lost: usize) {
     let mut left = lost;
     sender.settle(report, |_| match left {
@@ -16,8 +16,8 @@ fn lose_first(sender: &mut Sender, report: Report, lost: usize) {
     });
 }
 
-/// A sender in congestion avoidance that has just cut its window from about 40 datagrams because of
-/// one lost packet.
+/// A sender in congestion avoidance that has just reduced its window from about 40 datagrams
+/// because of one lost packet.
 fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
     let mut sender = Sender::avoiding(algorithm, 40, ms(50));
     sender.fill();
@@ -51,7 +51,7 @@ fn the_death_spiral_does_not_begin() {
                 assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
                 assert_eq!(sender.snapshot().suppressors.since(Suppressor::Recovery), None);
             }
-            // The first flight still belongs to the end of the last recovery.
+            // The first flight still belongs to the end of the previous recovery period.
             for five in windows[1..].windows(5) {
                 assert!(five[4] - five[0] >= 4.0 * 0.5, "{algorithm}: {windows:?}");
             }
@@ -63,7 +63,7 @@ fn the_death_spiral_does_not_begin() {
 
 #[test]
 fn every_window_grows_half_a_datagram_per_clean_round() {
-    // L1, for any window and any earlier history.
+    // L1 holds for any window and any earlier history.
     for algorithm in LOSS_BASED {
         for eighths in 16..160 {
             let initial = Some(eighths * SIZE / 8 * 10 / 7);
@@ -122,7 +122,8 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
         sender.settle_one(Fate::Acked);
         assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
         assert_eq!(sender.snapshot().suppressors.since(Suppressor::Recovery), None);
-        // This packet is the first to count again: with it, a window is full.
+        // This packet is the first one that counts again; with it, a full window has been
+        // acknowledged.
         for _ in 1..before.div_ceil(SIZE) {
             sender.fill();
             sender.settle_one(Fate::Acked);
@@ -133,13 +134,13 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
 
 #[test]
 fn losses_from_before_the_cut_do_not_cut_again_after_recovery() {
-    // Row 27: they are declared lost late.
+    // Row 27: old packets are declared lost late.
     for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_first(30);
         sender.fill();
         sender.wait(ms(50));
-        // The newest packet is acknowledged, the old ones are not.
+        // The newest packet is acknowledged, and the older ones are not.
         let newest = sender.flight.last().unwrap().index;
         sender.settle(
             Report::default(),
@@ -213,7 +214,8 @@ fn marks_cut_once_per_round_trip() {
 
 #[test]
 fn a_mark_cuts_less_than_a_loss_once_slow_start_has_ended() {
-    // RFC 8511 §3: the factor for marks applies in congestion avoidance, and not if packets were lost too.
+    // RFC 8511 §3: the factor for marks applies in congestion avoidance, but not if packets were
+    // also lost.
     let left = |algorithm: Algorithm, is_avoiding: bool, report: Report, lost: usize| {
         let mut sender = match is_avoiding {
             true => Sender::avoiding(algorithm, 40, ms(50)),
@@ -338,7 +340,7 @@ fn undo_never_lowers_a_window_that_has_outgrown_it() {
 #[test]
 fn a_mark_is_never_spurious() {
     for algorithm in LOSS_BASED {
-        // The CE mark comes with the loss, or after it.
+        // The CE mark arrives either with the loss or after it.
         for after in [false, true] {
             let mut sender = Sender::avoiding(algorithm, 40, ms(50));
             sender.fill();
@@ -374,7 +376,7 @@ fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
             assert_eq!((snapshot.window, snapshot.phase), (2 * SIZE, Phase::SlowStart));
             let threshold = snapshot.slow_start_threshold.unwrap() as f64;
             assert!((threshold / (before * reduced) - 1.0).abs() < 0.001, "{cut_before}");
-            // It grows immediately, and doubles.
+            // The window grows immediately, and doubles.
             sender.clean_round(1);
             assert_eq!(sender.window(), 4 * SIZE);
             sender.clean_round(1);
@@ -395,7 +397,7 @@ fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
 
 #[test]
 fn one_silence_collapses_the_window_once() {
-    // Row 22: the losses during the silence are revealed by several ACKs.
+    // Row 22: losses from the silent period are revealed by several ACKs.
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();

@@ -9,7 +9,7 @@ use crate::testing::{Fate, Report, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, ControllerParameters};
 
 const MAXIMUM_WINDOW: u64 = 200 * 1200;
-/// The longest round trip, in milliseconds.
+/// The longest RTT, in milliseconds.
 const LONGEST_ROUND_TRIP: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
@@ -122,11 +122,11 @@ proptest! {
 
 /// Checks that clean rounds with data waiting make the window grow.
 fn grows(sender: &mut Sender) -> Result<(), String> {
-    // Everything in flight is settled, and the last recovery ends.
+    // All packets in flight are acknowledged or lost, and the last recovery period ends.
     sender.acknowledge_all();
     sender.clean_round(8);
-    // CUBIC looks one round trip ahead (RFC 9438 §4.4). If round trips were longer before, the
-    // curve reaches the target computed then only after that much time.
+    // CUBIC looks one round trip ahead (RFC 9438 §4.4). If the RTT was longer before, the curve
+    // reaches the target that was computed with it only after that much time.
     sender.fill();
     sender.wait(ms(LONGEST_ROUND_TRIP));
     sender.acknowledge_all();
@@ -150,7 +150,7 @@ fn sender(cubic: bool, initial: u64) -> (Algorithm, Sender) {
     (algorithm, sender)
 }
 
-/// A history that the random search found.
+/// A history found by the random search.
 #[test]
 fn the_curve_comes_to_what_was_seen_from_a_longer_round_trip() {
     let (_, mut sender) = sender(true, 43);

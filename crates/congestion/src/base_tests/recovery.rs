@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use crate::testing::{Fate, LOSS_BASED, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase};
 
-/// Sends a full flight of which the first `lost` packets are lost. Each of the others is
-/// acknowledged by a separate event, followed by `after_each`. A packet's loss is detected when the
-/// third packet after it arrives.
+/// Sends a full flight of which the first `lost` packets are lost. Each other packet is
+/// acknowledged by a separate event, followed by a call of `after_each`. A packet's loss is
+/// detected when the third packet after it arrives.
 fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
     sender.fill();
     let last = sender.next_index();
@@ -44,12 +44,12 @@ fn the_reduction_is_spread_over_the_round_trip() {
             windows.push(sender.window());
         });
         assert_eq!(sender.snapshot().phase, Phase::Recovery);
-        // No pauses or bursts: each tenth of the round trip carries as much as every other.
+        // There are no pauses or bursts: equally much is sent in each tenth of the round trip.
         let tenths: Vec<_> = sent[5..].chunks_exact(9).map(|nine| nine[8] - nine[0]).collect();
         let expected = 8.0 * beta(algorithm);
         assert!(tenths.iter().all(|&n| (n as f64 - expected).abs() <= 1.5), "{tenths:?}");
         assert!(windows[5..].windows(2).all(|pair| pair[0] + SIZE >= pair[1]), "{windows:?}");
-        // And it ends at the cut's target.
+        // Recovery also ends at the target of the window reduction.
         assert!(sender.in_flight().abs_diff(sender.target()) <= 2 * SIZE, "{algorithm}");
     }
 }
@@ -84,7 +84,7 @@ fn a_burst_loss_does_not_cause_a_burst() {
         round_with_losses(&mut sender, 80, |sender| {
             let next = sender.next_index();
             sender.fill();
-            // At most two per delivery.
+            // At most two packets are sent per delivered packet.
             let sent = sender.next_index() - next;
             assert!(sent <= 2, "{algorithm}: {sent}");
             before = before.max(Some(sent));
@@ -96,7 +96,7 @@ fn a_burst_loss_does_not_cause_a_burst() {
 
 #[test]
 fn a_flight_lost_as_a_whole_is_followed_by_a_new_one() {
-    // L1: by a loss deadline, with nothing delivered.
+    // L1: the losses are detected by the loss timer, with nothing delivered.
     for algorithm in LOSS_BASED {
         for datagrams in [2, 3, 10, 100] {
             let mut sender = Sender::avoiding(algorithm, datagrams, ms(50));
@@ -129,7 +129,7 @@ fn a_loss_permits_one_packet_at_once() {
     }
 }
 
-/// Packets sent before the queue has drained are marked too, and their marks count as new.
+/// Packets sent before the queue has drained are also marked, and their marks count as new.
 #[test]
 fn after_a_mark_nothing_is_sent_beyond_the_reduced_window() {
     for algorithm in LOSS_BASED {
@@ -272,10 +272,10 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Decides the outcome of packets that were sent before the cut, which was at the index `cut`.
+/// Decides the outcome of packets that were sent before the window reduction at the index `cut`.
 fn play(sender: &mut Sender, cut: u64, event: Event) {
     let mark = Report { ce_marked: 1, ..Report::default() };
-    // The number of oldest packets affected, their outcome, and the outcome of the last of them.
+    // The number of oldest packets affected, their outcome, and the outcome of the last one.
     let (report, mut left, fate, last) = match event {
         Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
         Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
@@ -295,10 +295,10 @@ fn play(sender: &mut Sender, cut: u64, event: Event) {
 }
 
 proptest! {
-    /// One round of random events: packets in flight at the cut are acknowledged and lost in any
-    /// order. The sender in `testing` checks every event against the RFC's bounds. At the end the
-    /// window equals the threshold, and the sender always had something in flight or was permitted
-    /// to send.
+    /// One round of random events: packets in flight at the window reduction are acknowledged and
+    /// lost in any order. The sender in `testing` checks every event against the RFC's bounds. At
+    /// the end the window equals the threshold, and the sender always had something in flight or
+    /// was permitted to send.
     #[test]
     fn in_any_recovery_the_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),
@@ -326,7 +326,8 @@ proptest! {
             false => Fate::Acked,
         });
         prop_assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
-        // Packets sent in the episode already grow the window, as in congestion avoidance.
+        // Packets sent in the recovery episode already contribute to window growth, as in
+        // congestion avoidance.
         let (window, threshold) = (sender.window(), threshold.unwrap());
         let most = threshold + SIZE * sent / threshold;
         prop_assert!((threshold..=most).contains(&window), "{} {}", threshold, window);

@@ -11,7 +11,7 @@ use crate::Algorithm;
 use crate::testing::ms;
 use crate::testing::response::average_window;
 
-/// From p = 1e-2 to 1e-6.
+/// The values for p = 1e-2 to 1e-6.
 const RENO: [f64; 5] = [12.0, 38.0, 120.0, 379.0, 1200.0];
 const CUBIC_100_MS: [f64; 5] = [12.0, 38.0, 187.0, 1054.0, 5926.0];
 /// On a path with a short round trip CUBIC behaves like Reno.
@@ -51,8 +51,8 @@ fn cubic_has_the_windows_of_the_table_at_10_ms() {
 
 #[test]
 fn irregular_losses_give_the_same_windows_while_cubic_behaves_like_reno() {
-    // Distances between 0.5 and 1.5 times the mean. Where CUBIC follows its own curve, fast
-    // convergence then costs a seventh of the window.
+    // Distances between losses vary from 0.5 to 1.5 times the mean. Where CUBIC follows its own
+    // curve, fast convergence then costs a seventh of the window.
     let mut random = Random::from_number(1);
     for (algorithm, rtt, every, expected) in [
         (Algorithm::Reno, 100, 100, 12.0),

@@ -8,7 +8,7 @@ use clearway_units::{Random, Timestamp};
 
 /// The minimum time between two probes.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
-/// A random time below this is added to it.
+/// The upper limit of the random time that is added to the minimum.
 const RANDOM_WAIT_NANOSECONDS: u64 = 1_000_000_000;
 
 /// BBR.ack_phase: what the current ACKs show about the last probe.

@@ -22,7 +22,8 @@ fn three_rounds_without_growth_are_a_plateau() {
     assert!(pipe.is_reached && pipe.was_reached);
 }
 
-/// During a probe the rate grows by 15 % per round: an ACK that is a fifth late does not hide that.
+/// During a probe, the rate grows by 15 % per round; an ACK that is a fifth late does not hide this
+/// growth.
 #[test]
 fn a_growing_rate_is_not_a_plateau_even_if_the_last_ack_of_each_round_is_late() {
     let mut pipe = FullPipe::default();

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::ms;
 use crate::{DeliverySnapshot, RttSnapshot, SentPacket};
 
-/// A round-trip time of 40 ms, which gives a mark every 5 ms.
+/// Returns an RTT of 40 ms, which results in a mark every 5 ms.
 fn rtt() -> RttSnapshot {
     RttSnapshot {
         latest: ms(40),
@@ -43,8 +43,8 @@ fn acknowledge(jitter: &mut Jitter, at: u64, indexes: &[u64]) {
     });
 }
 
-/// A round of eight packets starting with `first`, one of which is overtaken for 40 ms: 5 ms on
-/// average.
+/// Acknowledges a round of eight packets starting with `first`, one of which is overtaken for 40
+/// ms, or 5 ms on average.
 fn round_with_one_late(jitter: &mut Jitter, first: u64, at: u64) {
     acknowledge(jitter, at, &[first + 1]);
     acknowledge(jitter, at + 40, &[first]);
@@ -78,7 +78,7 @@ fn packets_of_one_ack_have_not_overtaken_each_other() {
 fn a_long_round_trip_in_order_is_not_jitter() {
     let mut jitter = Jitter::default();
     for round in 0..50 {
-        // A gap of a second between the packets of a round, as behind a growing queue.
+        // Packets of a round arrive with a gap of a second between them, as behind a growing queue.
         (0..8).for_each(|packet| {
             acknowledge(&mut jitter, (8 * round + packet) * 1000, &[8 * round + packet]);
         });
@@ -122,8 +122,8 @@ fn a_round_of_few_packets_goes_on() {
     assert_eq!(jitter.delay(), ms(5));
 }
 
-/// However late a packet arrives, it counts as at most two smoothed round-trip times while others
-/// arrive.
+/// However late a packet arrives, its delay counts as at most twice the smoothed RTT while other
+/// packets arrive.
 #[test]
 fn one_packet_counts_no_more_than_two_round_trips() {
     let mut jitter = Jitter::default();

@@ -20,7 +20,7 @@ pub(super) struct Latest {
     pub(super) round_started: bool,
     /// The total delivered bytes at which the loss round ends (BBR.loss_round_delivered).
     round_ends_at: u64,
-    /// Discontiguous ranges of packets lost in this round.
+    /// The number of discontiguous ranges of packets lost in this round.
     ranges: u64,
     last_lost: Option<SendIndex>,
     /// Bytes that were CE-marked in this round.
@@ -63,8 +63,8 @@ impl Latest {
         self.has_loss = true;
     }
 
-    /// Records the loss of `packet`: one that was sent right after the previously lost packet
-    /// belongs to the same range.
+    /// Records the loss of `packet`. A packet sent right after the previously lost packet belongs
+    /// to the same range.
     pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
         let follows =
             self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));

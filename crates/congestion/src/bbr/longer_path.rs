@@ -1,17 +1,17 @@
 //! Detects that the path may have become longer, and confirms it immediately with a ProbeRTT.
 //!
-//! When the round trip becomes much longer, the window is only a small part of what the path holds.
-//! Each sample of the delivery rate is then that window per round trip, so the bandwidth filter
-//! forgets the real rate within two cycles. The draft keeps the shorter round-trip time for 10 s.
-//! It notes itself that where such a change "can be predicted or detected, initiating a ProbeRTT
-//! immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
+//! When the RTT rises sharply, the window is only a small part of the new bandwidth-delay product.
+//! Each delivery rate sample is then that window per round trip, so the bandwidth filter forgets
+//! the real rate within two cycles. The draft keeps the lower RTT for 10 s. It notes that where
+//! such a change "can be predicted or detected, initiating a ProbeRTT immediately could conceivably
+//! speed up the convergence" ("ProbeRTT Design Rationale").
 //!
 //! A sender that only observes cannot distinguish a longer path from a slower bottleneck: in both
-//! cases the same window takes longer. ProbeRTT distinguishes them. If the delay is a queue that
-//! the flow itself built, the round trip shrinks with the amount in flight; if it is the path, it
-//! does not. A queue built by other flows does not shrink either, but it grows gradually as they
-//! send, whereas a path changes between two packets: without such a jump, no search starts and no
-//! longer round trip is adopted early.
+//! cases the same window takes longer. ProbeRTT distinguishes them. If the delay is caused by a
+//! queue that the flow itself built, the RTT falls with the amount in flight; if it is caused by
+//! the path, the RTT stays the same. A queue built by other flows does not shrink either, but it
+//! grows gradually as those flows send, whereas a path changes between two packets. Without such a
+//! jump, no search starts and no longer RTT is adopted early.
 
 use core::time::Duration;
 
@@ -25,20 +25,20 @@ use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 
 /// Flows whose model is right keep at most this many times their bandwidth-delay product in flight,
-/// so their queues make the round trip at most this many times the minimum.
+/// so their queues raise the RTT to at most this many times the minimum.
 const LONGEST: Gain = BbrState::ProbeUp.window_gain();
-/// If all data in flight is in the bottleneck's queue, halving it leaves half of the round trip.
-/// This threshold is midway between that and the whole round trip.
+/// If all data in flight is in the bottleneck's queue, halving it halves the RTT. This threshold is
+/// midway between half of the RTT and the whole RTT.
 const STAYED: Gain = Gain(75);
 
-/// If this many times the in-flight data could have been delivered in the round trip at the known
-/// bandwidth, the flow's own queue does not explain the round trip, unless the bandwidth fell by a third.
+/// If this many times the in-flight data could have been delivered within the RTT at the known
+/// bandwidth, the flow's own queue does not explain the RTT, unless the bandwidth fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
 /// The part of [`LONGEST`] that is added to the minimum.
 const LONGEST_QUEUE: Gain = Gain(125);
 
-/// A round with fewer samples is not conclusive (N_RTT_SAMPLE of RFC 9406).
+/// A round with fewer samples than this is not conclusive (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
 /// The round-trip times considered in the search for a longer path.
@@ -55,9 +55,9 @@ pub(super) struct LongerPath {
     last_round: Option<Duration>,
     /// Whether the current ACK ended a round in which every sample was longer.
     is_suspected: bool,
-    /// When the newest packet of the last sample was sent, and its round-trip time.
+    /// When the newest packet of the last sample was sent, and the RTT of that sample.
     last: Option<(Timestamp, Duration)>,
-    /// Whether the round trip became long from one sample to the next, and has remained long since.
+    /// Whether the RTT rose abruptly from one sample to the next and has stayed high since.
     has_jumped: bool,
     /// Whether the last ProbeRTT was started by this search, before one was due.
     was_probed: bool,
@@ -67,16 +67,16 @@ pub(super) struct LongerPath {
 /// A ProbeRTT.
 #[derive(Clone, Debug, Default, Pack)]
 struct Probe {
-    /// The bytes in flight when it began.
+    /// The bytes in flight when the ProbeRTT began.
     in_flight_before: u64,
-    /// The minimum round-trip time of the round before it.
+    /// The minimum RTT of the round before the ProbeRTT.
     before: Option<Duration>,
-    /// The minimum round-trip time of packets sent with little in flight.
+    /// The minimum RTT of packets sent with little in flight.
     least: Option<Duration>,
 }
 
 impl LongerPath {
-    /// Records a sample, and whether it is longer than queues explain.
+    /// Records an RTT sample, and whether it is longer than queues explain.
     pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
         self.is_suspected = is_round_start && self.has_jumped && self.is_longer && self.is_steady();
         if is_round_start {
@@ -91,9 +91,9 @@ impl LongerPath {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// Detects a jump. A path changes between two packets. A queue, including one built by other
-    /// flows, grows with time: if they send at twice the bottleneck's rate, by the time that
-    /// passes.
+    /// Detects a jump of the RTT. A path changes between two packets, whereas a queue grows over
+    /// time. Even if other flows send at twice the bottleneck's rate, their queue delays packets by
+    /// no more than the time that has passed.
     pub(super) fn note_jump(&mut self, sent_at: Timestamp, rtt: Duration, minimum: Duration) {
         if let Some((sent_before, rtt_before)) = self.last {
             let grown = sent_at.saturating_since(sent_before) + LONGEST_QUEUE.of_time(minimum);
@@ -103,9 +103,9 @@ impl LongerPath {
         self.last = Some((sent_at, rtt));
     }
 
-    /// Returns whether the samples of this round are conclusive. If jitter alone makes one round
-    /// trip more than twice another, or a round has few samples, a round of long samples may be
-    /// chance.
+    /// Returns whether the samples of this round are conclusive. If jitter alone makes one RTT more
+    /// than twice another, or if the round has few samples, a round of long samples may be a
+    /// coincidence.
     fn is_steady(&self) -> bool {
         let is_even = |least: Duration| self.greatest <= least.saturating_mul(2);
         self.samples >= SAMPLES && self.least.is_some_and(is_even)
@@ -118,8 +118,8 @@ impl LongerPath {
         self.is_suspected && !self.was_probed
     }
 
-    /// Begins ProbeRTT with `in_flight_before` bytes in flight, either because it is due or because
-    /// this search starts it.
+    /// Begins ProbeRTT with `in_flight_before` bytes in flight, either because a ProbeRTT is due or
+    /// because this search starts it.
     pub(super) fn begin_probe(&mut self, in_flight_before: u64, is_due: bool) {
         self.was_probed = !is_due;
         let before = self.last_round.or(self.least);
@@ -137,7 +137,7 @@ fn least(known: Option<Duration>, rtt: Duration) -> Duration {
 }
 
 impl Bbr {
-    /// Called on every ACK.
+    /// Processes an ACK; called for every ACK.
     pub(super) fn look_for_longer_path(&mut self, sample: &Sample) {
         if let Some(minimum) = self.minimum_rtt.minimum() {
             self.longer_path.note_jump(sample.newest.sent_at, sample.rtt, minimum);

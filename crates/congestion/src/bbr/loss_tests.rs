@@ -8,9 +8,10 @@ fn in_flight_at_loss_is_where_the_losses_passed_the_threshold() {
     let sample = |in_flight, lost, bytes| {
         LossSample { in_flight, lost, bytes, is_application_limited: false }.in_flight_at_loss()
     };
-    // No loss in 98,000, then a burst of 10,000: a loss of 2,000 of it would have been 2 %.
+    // After 98,000 bytes without loss, a burst of 10,000 is lost. A loss of 2,000 bytes of the
+    // burst would have been 2 %.
     assert_eq!(sample(108_000, 10_000, 10_000), 100_000);
-    // 2 % of 49,000 were lost before the packet: none of it fits.
+    // 2 % of 49,000 were lost before the packet, so none of the packet is below the threshold.
     assert_eq!(sample(50_000, 1980, 1000), 49_000);
     // More than the threshold was lost earlier, so the threshold was crossed before this packet.
     assert_eq!(sample(50_000, 5000, 1000), 49_000 - 3081);
@@ -55,7 +56,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert!(bbr.long_term.bound.is_some());
     assert_eq!(bbr.snapshot().congestion_events, 1);
-    // More losses among packets sent earlier: the same episode.
+    // More packets that were sent earlier are lost, which belong to the same loss episode.
     let lost = [packet(20, 100 * SIZE)];
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.snapshot().congestion_events, 1);

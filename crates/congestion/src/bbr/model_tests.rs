@@ -49,7 +49,7 @@ fn application_limited_samples_can_only_raise_the_bandwidth() {
     assert_eq!(bandwidth.maximum(), rate(120));
 }
 
-/// A minimum of 10 ms, with a transmission time of 2 ms per datagram at the bottleneck.
+/// Returns a minimum RTT of 10 ms, with a transmission time of 2 ms per datagram at the bottleneck.
 fn confirmed(samples: &[(u64, u64)]) -> MinimumRtt {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(10), ms(2));
@@ -70,7 +70,7 @@ fn a_round_trip_time_as_low_as_the_minimum_postpones_the_search() {
     assert!(confirmed(&[(4000, 12), (9001, 13)]).is_due, "an interval after it");
 }
 
-/// A queue of other flows looks like a minimum if its length does not change.
+/// A queue built by other flows looks like a higher minimum RTT if its length does not change.
 #[test]
 fn the_search_waits_for_a_lifetime_at_most() {
     let samples: Vec<_> = (1..=10).map(|second| (1000 * second, 10)).collect();
@@ -81,8 +81,8 @@ fn the_search_waits_for_a_lifetime_at_most() {
     assert_eq!(rtt.minimum(), Some(ms(10)), "the search begins with the minimum known");
 }
 
-/// ProbeRTT's window follows from the minimum, which has to be known when ProbeRTT begins, even if
-/// the first late sample was taken behind a queue.
+/// ProbeRTT's window is derived from the minimum RTT, which has to be known when ProbeRTT begins,
+/// even if the first late sample was taken behind a queue.
 #[test]
 fn a_confirmed_minimum_is_valid_for_a_lifetime_after_it() {
     let mut rtt = confirmed(&[(4000, 12), (8000, 12), (10_001, 40)]);
@@ -157,8 +157,8 @@ fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
 struct Aggregate(Aggregation, Timestamp);
 
 impl Aggregate {
-    /// After `milliseconds`, `newly_acked` bytes are acknowledged together in `round`; 1 byte per
-    /// ms was expected.
+    /// Acknowledges `newly_acked` bytes together in `round` after `milliseconds`; 1 byte per ms was
+    /// expected.
     fn after(&mut self, milliseconds: u64, newly_acked: u64, round: u64, rounds: u64) -> u64 {
         self.1 += ms(milliseconds);
         let sample = Sample { now: self.1, newly_acked, ..sample() };

@@ -22,9 +22,9 @@ pub(super) struct ProbeRtt {
     pub(super) reached_at: Option<Timestamp>,
     /// Whether a round has passed since then (BBR.probe_rtt_round_done).
     is_round_done: bool,
-    /// Whether it interrupted a bandwidth probe.
+    /// Whether ProbeRTT interrupted a bandwidth probe.
     interrupted_probe: bool,
-    /// Packets sent from this one on give samples that are too low, until this many bytes are
+    /// Packets sent from this one on yield samples that are too low, until this many bytes are
     /// delivered (MarkConnectionAppLimited).
     marked: Option<(SendIndex, u64)>,
 }
@@ -52,7 +52,7 @@ impl Bbr {
         packet.delivery.is_application_limited || self.probe_rtt.has_marked(packet)
     }
 
-    /// Enters ProbeRTT if it is due, and continues it (CheckProbeRTT).
+    /// Enters ProbeRTT if it is due, or continues it (CheckProbeRTT).
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
         let is_due = self.minimum_rtt.is_due;
         let is_wanted = (is_due || self.longer_path.wants_probe()) && !self.is_restarting;

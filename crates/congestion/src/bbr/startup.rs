@@ -5,7 +5,7 @@ use super::long_term::is_too_high;
 use super::sample::Sample;
 use super::state::BbrState;
 
-/// BBRStartupFullLossCnt: this many lost ranges of packets in a round are more than noise.
+/// BBRStartupFullLossCnt: this many lost ranges of packets in a round indicate more than noise.
 const LOST_RANGES: u64 = 6;
 
 impl Bbr {

@@ -29,7 +29,7 @@ fn a_probe_after_excess_loss_ends_when_no_more_datagram_fits_below_the_bound() {
 
 #[test]
 fn the_target_in_flight_includes_the_quantization_budget() {
-    // Without a round-trip time the product is the initial window.
+    // Without an RTT sample, the bandwidth-delay product is the initial window.
     let bbr = bbr(BbrState::ProbeUp);
     let rate = bbr.bandwidth.maximum();
     let product = bbr.parameters.initial_window();
@@ -48,7 +48,8 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
 
 #[test]
 fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
-    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of that is queued.
+    // Startup sends at full rate into a path that had become empty: little is in flight, and nearly
+    // all of it is queued.
     let after = |growing, has_passed_a_round| {
         let mut bbr = bbr(BbrState::ProbeDown);
         bbr.full_pipe.was_reached = true;
@@ -61,7 +62,7 @@ fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
     };
     assert_eq!(after(SIZE, false), BbrState::ProbeDown);
     assert_eq!(after(SIZE, true), BbrState::ProbeCruise);
-    // A sender that sends all its data leaves no queue.
+    // An application-limited sender leaves no queue.
     assert_eq!(after(0, false), BbrState::ProbeCruise);
 }
 
@@ -141,7 +142,7 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
 
 #[test]
 fn a_longer_round_trip_is_adopted_if_queues_cannot_explain_it() {
-    // Queues of flows whose model is correct raise it to at most 2.25 times the minimum.
+    // Queues of flows with a correct model raise the RTT to at most 2.25 times the minimum.
     let adopted = |rtt: Duration| {
         let (mut bbr, now, minimum) = (bbr(BbrState::ProbeRtt), sample().now, ms(8));
         bbr.minimum_rtt.adopt(now, minimum);

@@ -49,7 +49,7 @@ fn exiting_drain_based_on_inflight() {
 }
 
 /// The draft reduces the bandwidth by 10 %; even at half the rate Drain would end within three
-/// rounds. The test needs a bottleneck that is slower than Drain sends.
+/// rounds. The test requires a bottleneck that is slower than Drain's sending rate.
 #[test]
 fn exiting_drain_based_on_time() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
@@ -107,7 +107,7 @@ fn entering_and_exiting_probe_rtt() {
     assert_eq!(left.state, BbrState::ProbeCruise);
     assert!((ms(200)..ms(300)).contains(&left.at.saturating_since(entered.at)), "{left:?}");
     assert!(path.bbr.window() > product, "the window is restored");
-    // The path's 40 ms and the packet's own 0.48 ms at the bottleneck.
+    // The minimum RTT is the path's 40 ms plus the packet's own 0.48 ms at the bottleneck.
     assert_eq!(path.bbr.minimum_rtt.minimum(), Some(Duration::from_micros(40_480)));
     path.run_for(ms(100));
     assert!(path.goodput(ms(1000)) > 0.97 * 2_500_000.0);

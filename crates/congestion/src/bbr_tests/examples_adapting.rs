@@ -31,8 +31,8 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     assert!((slot * 8 / 10..slot * 3 / 2).contains(&excess), "{excess} {slot}");
     assert!(path.bbr.window() >= 2 * path.bbr.bandwidth_delay_product() + excess - SIZE);
     assert!(path.goodput(ms(3000)) > 0.95 * 2_500_000.0);
-    // Without aggregation the estimate is forgotten ten rounds after less was delivered than the
-    // bandwidth explains: after the next ProbeRTT at the latest.
+    // Without aggregation, the estimate is forgotten ten rounds after the delivered amount first
+    // falls below what the bandwidth explains, which is after the next ProbeRTT at the latest.
     path.link.aggregation = None;
     path.run_to_state(BbrState::ProbeRtt);
     path.run_out_of(BbrState::ProbeRtt);
@@ -48,7 +48,8 @@ fn correctly_managing_sub_packet_bdps() {
     assert_estimates(&path, rate);
     assert_eq!(path.bbr.minimum_window(), 4 * SIZE);
     path.run_for(Duration::from_secs(20));
-    // Twice the minimum of four packets, and the ACK aggregation; more in the middle of a probe.
+    // The window is twice the minimum of four packets, plus the ACK aggregation; it is larger in
+    // the middle of a probe.
     path.run_to_state(BbrState::ProbeCruise);
     let most = 8 * SIZE + path.bbr.aggregation.maximum();
     assert!(path.bbr.aggregation.maximum() <= SIZE);
@@ -79,7 +80,7 @@ fn increasing_bandwidth_tenfold() {
     }
     let steps: Vec<_> = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(
-        // Until the limit is the pacing rate, no longer the bound.
+        // The window grows until the pacing rate is the limit rather than the bound.
         steps.windows(4).any(|run| run.windows(2).all(|it| it[0] > 0 && it[1] * 4 >= it[0] * 6)),
         "{steps:?}"
     );

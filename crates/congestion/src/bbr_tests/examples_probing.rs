@@ -4,7 +4,8 @@ use super::path::Application;
 use super::*;
 use crate::bbr::gain::Gain;
 
-/// A path whose buffer is too small for a probe, in CRUISE with a long-term bound.
+/// Returns a path whose buffer is too small for a bandwidth probe, in CRUISE with a long-term
+/// bound.
 fn bounded() -> Path {
     let mut path = path_with(megabits(20), ms(40), 0.15, 1);
     path.run_until(Duration::from_secs(20), |path| {
@@ -40,7 +41,7 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     // With so little in flight there is nothing to drain: the same ACK ends DOWN.
     assert_eq!((left.state, left.at), (BbrState::ProbeCruise, path.bbr.cycle.began_at));
     assert!(path.bbr.cycle.was_too_high);
-    // An application-limited flow has not shown how much is too much.
+    // An application-limited flow provides no evidence of an upper bound.
     assert_eq!(path.bbr.long_term.bound, None);
 }
 
@@ -61,7 +62,8 @@ fn exiting_probe_down_on_inflight() {
     }
 }
 
-/// The draft reduces the bandwidth by 10 %. DOWN sends 10.9 % less than before, so the queue would still shrink.
+/// The draft reduces the bandwidth by 10 %. DOWN sends 10.9 % more slowly than before, so the queue
+/// would still shrink.
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut path = path_with(megabits(20), ms(60), 6.0, 1);
@@ -100,7 +102,7 @@ fn a_startup_ended_by_spurious_losses_continues() {
     let mut path = path();
     path.run_for(ms(150));
     assert_eq!(path.state(), BbrState::Startup);
-    // Every fourth packet: losses in many ranges.
+    // Every fourth packet is lost, so that there are losses in many ranges.
     let next = path.next_index();
     path.link.late = Some((next..next + 80, ms(60)));
     path.link.late_every = 4;
@@ -108,7 +110,7 @@ fn a_startup_ended_by_spurious_losses_continues() {
     assert_eq!(left.state, BbrState::Drain);
     assert!(path.bbr.long_term.bound.is_some());
     path.run_until(ms(500), |path| path.bbr.snapshot().undone_events > 0);
-    // Row 124: the transition that they caused is undone as well.
+    // Row 124: the transition that the losses caused is undone as well.
     assert!(!path.bbr.full_pipe.was_reached);
     assert_eq!(path.state(), BbrState::Startup);
     path.run_until(ms(2000), |path| path.bbr.full_pipe.was_reached);
@@ -140,7 +142,7 @@ fn handling_spurious_rto_recovery() {
 #[test]
 fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     let mut path = bounded();
-    // Room for the probe, so that only the test's losses end it.
+    // The buffer has room for the probe, so that only the test's losses end it.
     path.link.buffer *= 20;
     path.run_to_state(BbrState::ProbeUp);
     path.run_until(Duration::from_secs(10), |path| {
@@ -174,8 +176,8 @@ fn handling_application_limited_sending_during_probe_refill() {
     assert_estimates(&path, megabits(20));
 }
 
-/// The first probe after one with too much loss stops at the bound; if that did no harm, the next
-/// one begins at once and goes beyond it.
+/// The first probe after a probe with too much loss stops at the bound. If that causes no losses,
+/// the next probe begins immediately and exceeds the bound.
 #[test]
 fn a_precautionary_probe_is_followed_by_a_whole_one() {
     let mut path = bounded();

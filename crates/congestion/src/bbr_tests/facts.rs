@@ -1,4 +1,4 @@
-//! Invariants of BBR for any input, and smaller properties.
+//! Tests of BBR's invariants for any input, and of smaller properties.
 
 use clearway_units::Random;
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ fn tell(bbr: &mut Bbr, random: &mut Random, now: Timestamp, next: u64) {
 }
 
 proptest! {
-    /// S3, and no overflow, for any input.
+    /// Checks S3, and that nothing overflows, for any input.
     #[test]
     fn no_event_takes_it_out_of_its_bounds(seed: u64) {
         let mut random = Random::from_number(seed);

@@ -1,8 +1,9 @@
-//! Paths that reorder packets, and queues, which do not.
+//! Tests with paths that reorder packets, and with queues, which do not reorder.
 
 use super::*;
 
-/// 20 Mbit/s with an individual delay of 1 to 31 ms for each packet, and a queue of 100 kB.
+/// Returns a path with 20 Mbit/s, an individual delay of 1 to 31 ms for each packet, and a queue of
+/// 100 kB.
 fn jittery_path(seed: u64) -> Path {
     let mut link = Link::new(Some(megabits(20)), ms(1), 100_000, seed);
     link.jitter = ms(30);
@@ -16,8 +17,8 @@ fn delay(path: &Path) -> Duration {
     path.bbr.jitter.delay()
 }
 
-/// The minimum round-trip time is 2 ms, the mean 17 ms: twice the product with the minimum is 10
-/// kB, but 42 kB have to be in flight.
+/// The minimum RTT is 2 ms and the mean is 17 ms. Twice the bandwidth-delay product with the
+/// minimum is 10 kB, but 42 kB have to be in flight.
 #[test]
 fn jitter_that_reorders_does_not_starve_the_path() {
     for seed in 0..20 {
@@ -29,9 +30,9 @@ fn jitter_that_reorders_does_not_starve_the_path() {
 }
 
 /// The mean delay is added, not the greatest, and the path's own queue adds nothing to it. The mean
-/// is 15 ms. The first later packet arrives 5 ms after a packet was sent (one of the ten sent by
-/// then is that quick), and marks are 2.5 ms apart: that leaves 9 ms, with a deviation of 1.4 ms in
-/// a round of 40 packets.
+/// is 15 ms. The first packet to overtake it arrives 5 ms after the packet was sent (one of the ten
+/// packets sent by then is that fast), and marks are 2.5 ms apart. This leaves 9 ms, with a
+/// deviation of 1.4 ms in a round of 40 packets.
 #[test]
 fn the_mean_delay_of_reordering_is_measured() {
     for seed in 0..20 {
@@ -61,7 +62,8 @@ fn a_few_late_packets_add_little() {
     }
 }
 
-/// A queue of twenty bandwidth-delay products, which Startup fills, and jitter that keeps the order.
+/// The queue has twenty bandwidth-delay products, which Startup fills, and the jitter preserves the
+/// order.
 #[test]
 fn neither_a_queue_nor_jitter_in_order_is_taken_for_reordering() {
     for seed in 0..20 {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use clearway_units::{Random, Rate, Timestamp};
 
-/// Drops packets for which a token bucket has no tokens.
+/// Drops packets for which the token bucket has no tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policer {
     pub(super) rate: Rate,
@@ -25,19 +25,19 @@ pub(super) struct Link {
     pub(super) loss: f64,
     pub(super) acknowledgement_loss: f64,
     pub(super) policer: Option<Policer>,
-    /// ACKs arrive only at multiples of this.
+    /// ACKs arrive only at multiples of this interval.
     pub(super) aggregation: Option<Duration>,
-    /// One ACK is sent per this many packets; otherwise after 25 ms.
+    /// One ACK is sent per this many packets, or after 25 ms.
     pub(super) acknowledge_every: u64,
-    /// These packets are delayed by this time.
+    /// The packets in this range are delayed by this duration.
     pub(super) late: Option<(Range<u64>, Duration)>,
-    /// Only one in this many of them is delayed.
+    /// Only one in this many packets of the range is delayed.
     pub(super) late_every: u64,
-    /// Packets are delayed by a random time below this.
+    /// Packets are delayed by a random duration below this value.
     pub(super) jitter: Duration,
     /// Whether jitter reorders packets.
     pub(super) jitter_reorders: bool,
-    /// Packets are CE-marked when more bytes than this wait for the bottleneck.
+    /// Packets are CE-marked when more bytes than this are queued at the bottleneck.
     pub(super) marks_above: u64,
     pub(super) marked: BTreeSet<u64>,
     /// The packets that are dropped.

@@ -1,4 +1,4 @@
-//! After any history, a flow returns to the path's rate (L1, L2, L6, L7, M6).
+//! Tests that a flow returns to the path's rate after any history (L1, L2, L6, L7, M6).
 
 use clearway_units::Random;
 
@@ -11,9 +11,9 @@ fn doublings(path: &Path, rate: Rate) -> u32 {
     (rate.bytes_per_second() / believed).max(1).ilog2() + 1
 }
 
-/// L2: from here on the path is clean and data waits: 90 % of `rate` must arrive within 3 s, plus
+/// Checks L2: once the path is clean and data waits, 90 % of `rate` must arrive within 3 s, plus
 /// three rounds per doubling, plus one cycle. The cycle allows for a ProbeRTT that interrupts the
-/// probe: the next probe is then up to three seconds away.
+/// probe, after which the next probe is up to three seconds away.
 fn assert_escapes(path: &mut Path, rate: Rate, rtt: Duration, story: &str) {
     path.application = Application::Backlog;
     let cycle = Duration::from_secs(3) + 8 * rtt;
@@ -27,8 +27,8 @@ fn assert_escapes(path: &mut Path, rate: Rate, rtt: Duration, story: &str) {
     }
 }
 
-/// The published collapse: 30 % loss for two seconds on a path without a bottleneck. With even
-/// seeds, ACKs are lost too.
+/// Simulates the published collapse: 30 % loss for two seconds on a path without a bottleneck. With
+/// even seeds, ACKs are lost too.
 fn collapse(seed: u64, jitter: Duration) -> Duration {
     let mut link = Link::new(None, (ms(10) - jitter / 2) / 2, u64::MAX, seed);
     link.jitter = jitter;
@@ -69,8 +69,8 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
 }
 
-/// Returns the states before and after the first ProbeRTT that begins once the path carries a
-/// thousand times more.
+/// Returns the states before and after the first ProbeRTT that begins after the path's rate rises a
+/// thousandfold.
 fn around_probe_rtt(is_lossy: bool) -> (BbrState, BbrState) {
     let mut path = path_with(megabits(1), ms(200), 8.0, 1);
     path.run_to_state(BbrState::ProbeCruise);
@@ -89,7 +89,7 @@ fn a_probe_that_probe_rtt_interrupts_continues_after_it() {
     assert_eq!(around_probe_rtt(true), (BbrState::ProbeUp, BbrState::ProbeCruise));
 }
 
-/// Subjects the path to a random disturbance, and returns its name.
+/// Applies a random disturbance to the path, and returns its name.
 fn disturb(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
     let time = ms(50 + random.below(1500));
     let (mut loss, mut acknowledgement_loss, mut application) = (0.0, 0.0, Application::Backlog);
@@ -150,7 +150,7 @@ fn a_flow_recovers_from_any_disturbance() {
     }
 }
 
-/// Row 114: the 1 % margin must not make the estimate decay.
+/// Row 114: the 1 % margin must not let the bandwidth estimate decay.
 #[test]
 fn a_minute_of_steady_state_uses_the_link() {
     let mut path = path_with(megabits(10), ms(30), 1.0, 3);
@@ -180,7 +180,7 @@ fn round_trip_times_from_50_microseconds_to_2_seconds_are_supported() {
     }
 }
 
-/// L7: ten times more and ten times less, at any point of the cycle.
+/// L7: the rate rises or falls tenfold, at any point of the cycle.
 #[test]
 fn the_rate_follows_the_path() {
     for seed in 0..12 {
@@ -199,7 +199,7 @@ fn the_rate_follows_the_path() {
     }
 }
 
-/// A rate of one packet in many seconds, as left by long silences, rises immediately.
+/// A rate of one packet in many seconds, as results from long silences, rises immediately.
 #[test]
 fn the_minimum_rate_is_a_packet_per_round_trip() {
     let mut path = path();
@@ -218,8 +218,8 @@ fn the_minimum_rate_is_a_packet_per_round_trip() {
     assert_escapes(&mut path, megabits(20), ms(40), "a packet in two minutes");
 }
 
-/// An application that never has enough data keeps its estimate, and once it has more, that is sent
-/// at full rate.
+/// An application that never has enough data keeps its estimate, and once it has more data, the
+/// data is sent at full rate.
 #[test]
 fn a_long_lived_application_limited_flow_keeps_its_estimate() {
     let mut path = path();

@@ -1,9 +1,9 @@
-//! Paths that become longer, and situations that resemble it.
+//! Tests of paths that become longer, and of situations that resemble it.
 
 use super::*;
 use crate::bbr::longer_path::LongerPath;
 
-/// 20 Mbit/s, 8 ms and a buffer of 450 kB, in ProbeBW.
+/// Returns a path with 20 Mbit/s, 8 ms and a buffer of 450 kB, in ProbeBW.
 fn short_path(seed: u64) -> Path {
     let mut path = Path::new(Link::new(Some(megabits(20)), ms(4), 450_000, seed), seed);
     path.run_for(ms(2000));
@@ -14,8 +14,9 @@ fn minimum(path: &Path) -> Duration {
     path.bbr.minimum_rtt.minimum().unwrap()
 }
 
-/// One round trip to notice it, one with only long samples, one until ProbeRTT has little in
-/// flight, and one to measure: 0.8 s at 180 ms, and the bandwidth estimate is still intact.
+/// Adoption takes one round trip to notice the change, one with only long samples, one until
+/// ProbeRTT has little in flight, and one to measure. That is 0.8 s at 180 ms, and the bandwidth
+/// estimate is still intact.
 #[test]
 fn a_longer_path_is_adopted_after_one_probe_rtt() {
     for seed in 0..20 {
@@ -64,8 +65,8 @@ fn the_queue_of_a_probe_is_not_taken_for_a_longer_path() {
     }
 }
 
-/// With that much jitter the minimum round trip is a rare event, and ten samples without one close
-/// to it do not indicate a longer path.
+/// With that much jitter, a minimum RTT sample is a rare event, and ten samples without one close
+/// to the minimum do not indicate a longer path.
 #[test]
 fn jitter_beyond_the_round_trip_is_not_taken_for_a_longer_path() {
     let wants_probe = |jitter: u64| {

@@ -1,4 +1,4 @@
-//! One BBR flow over one path in virtual time, packet by packet.
+//! Simulates one BBR flow over one path in virtual time, packet by packet.
 
 use core::time::Duration;
 use std::cmp::Reverse;
@@ -21,13 +21,14 @@ const MAXIMUM_ACK_DELAY: Duration = ms(25);
 /// The data that the application provides.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Application {
-    /// More than the network can carry.
+    /// The application has more data than the network can carry.
     Backlog,
-    /// This many more bytes.
+    /// The application has this many more bytes.
     Bytes(u64),
-    /// A datagram whenever the rate permits one; the next is available at the given time.
+    /// The application provides a datagram whenever the rate permits one; the next is available at
+    /// the given time.
     Limited(Rate, Timestamp),
-    /// Nothing.
+    /// The application has no data.
     Paused,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Path {
     pub(super) now: Timestamp,
     pub(super) bbr: Bbr,
     pub(super) link: Link,
-    /// Whether packets are declared lost only by time, and only if they are another 60 ms late.
+    /// Whether packets are declared lost only by the time threshold, increased by 60 ms.
     pub(super) tolerates_reordering: bool,
     pub(super) application: Application,
     /// The states that BBR has been in.
@@ -157,7 +158,7 @@ impl Path {
         self.events.push(Reverse((at, self.sequence, event)));
     }
 
-    /// Runs until `condition` holds; panics if it does not within `limit`.
+    /// Runs until `condition` holds; panics if this takes longer than `limit`.
     pub(super) fn run_until(&mut self, limit: Duration, condition: impl Fn(&Self) -> bool) {
         let end = self.now + limit;
         self.transmit();
@@ -171,7 +172,7 @@ impl Path {
         self.run_until(Duration::from_secs(60), |path| path.state() == state);
     }
 
-    /// Makes the application produce datagrams at `rate` from now on.
+    /// Makes the application produce datagrams at `rate` from this point on.
     pub(super) fn limit(&mut self, rate: Rate) {
         self.application = Application::Limited(rate, self.now);
     }
@@ -191,7 +192,7 @@ impl Path {
         }
     }
 
-    /// Returns the bytes per second that arrive over `time` from now on.
+    /// Returns the bytes per second that arrive over the next `time`.
     pub(super) fn goodput(&mut self, time: Duration) -> f64 {
         let (before, began) = (self.arrived, self.now);
         self.run_for(time);
@@ -321,7 +322,7 @@ impl Path {
         }
     }
 
-    /// Processes an ACK of everything that had been received when it was sent.
+    /// Processes an ACK of everything that had been received when the ACK was sent.
     fn acknowledged(&mut self) {
         let prior = self.in_flight;
         let mut indexes = Vec::new();
@@ -383,7 +384,7 @@ impl Path {
         }
     }
 
-    /// Detects lost packets, and whether the losses prove persistent congestion.
+    /// Detects lost packets, and returns whether the losses prove persistent congestion.
     fn detect_losses(&mut self) -> (Vec<SentPacket>, bool) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return (Vec::new(), false) };
@@ -491,7 +492,7 @@ impl Path {
         }
     }
 
-    /// Forgets settled packets; losses are remembered for three seconds.
+    /// Forgets acknowledged packets; losses are remembered for three seconds.
     fn forget(&mut self) {
         while let Some((packet, fate)) = self.ledger.front() {
             let is_old = packet.sent_at + Duration::from_secs(3) < self.now;

@@ -10,14 +10,14 @@ use crate::{
     Limitation, Pacer, RttSnapshot, SendIndex, SendLimit, SentPacket, SpuriousLoss,
 };
 
-/// The rate of the path: with [`DELAY`], a window of 42 datagrams uses it.
+/// The rate of the path; with [`DELAY`], a window of 42 datagrams fully uses it.
 pub(super) const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 /// The round-trip time without a queue.
 const DELAY: Duration = Duration::from_millis(40);
-/// The longest queue, in time; packets that arrive when it is full are lost. It is longer than the
-/// path, so that half a window uses the path.
+/// The longest queue, in time; packets that arrive when it is full are lost. The queue is longer
+/// than the path's delay, so that half a window still fully uses the path.
 const QUEUE: Duration = Duration::from_millis(60);
-/// How much later than normal a late packet arrives.
+/// How much later than normal a delayed packet arrives.
 const LATE: Duration = Duration::from_millis(30);
 /// The number of later packets that must be acknowledged before a packet is declared lost (RFC 9002
 /// §6.1.1).
@@ -28,19 +28,19 @@ const REORDERING: u64 = 3;
 pub(super) enum Fate {
     Arrives,
     Lost,
-    /// It arrives with a CE mark.
+    /// The packet arrives with a CE mark.
     Marked,
-    /// It arrives after others that were sent later.
+    /// The packet arrives after others that were sent later.
     Late,
 }
 
-/// The data available to send.
+/// The data that is available to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Offer {
     Nothing,
-    /// More than can be sent.
+    /// More data than can be sent is available.
     Backlog,
-    /// One datagram per this interval.
+    /// One datagram becomes available per interval.
     Interval(Duration),
 }
 
@@ -59,12 +59,12 @@ pub(super) struct Path {
     size: u64,
     maximum_window: u64,
     now: Timestamp,
-    /// When the bottleneck will have sent everything that is queued.
+    /// When the bottleneck will have sent all queued packets.
     free_at: Timestamp,
     arrivals: Vec<Arrival>,
-    /// Packets in flight, in sending order.
+    /// Packets in flight, in send order.
     flight: VecDeque<SentPacket>,
-    /// Packets that were declared lost, and may arrive after all.
+    /// Packets that were declared lost but may still arrive.
     lost: Vec<SentPacket>,
     in_flight: u64,
     next_index: u64,
@@ -75,9 +75,9 @@ pub(super) struct Path {
     rtt: Option<RttSnapshot>,
     round: u64,
     round_began_at: u64,
-    /// When the next datagram is offered.
+    /// When the next datagram becomes available.
     offered_at: Timestamp,
-    /// When a probe is sent after silence, and how many have been sent.
+    /// When a probe is sent after a period of silence, and how many probes have been sent.
     probe_at: Option<Timestamp>,
     probes: u32,
     /// Losses of packets sent before this index belong to congestion that the controller has
@@ -87,9 +87,8 @@ pub(super) struct Path {
     boundary_before: u64,
     responses: u64,
     still_lost: u64,
-    /// The largest window since the last response, or the window that the response leads to: a
-    /// controller may shrink its window, for packet conservation or to measure the path, and
-    /// restore it.
+    /// The largest window since the last response, or the window that the response leads to. A
+    /// controller may temporarily shrink its window for packet conservation or to measure the path.
     largest: u64,
 }
 
@@ -152,7 +151,8 @@ impl Path {
         self.controller = replace(controller);
     }
 
-    /// Runs for `time` with this data to send. `fate` returns a packet's outcome, given its index.
+    /// Runs for `time` with the data in `offer`. `fate` returns a packet's outcome, given its
+    /// index.
     pub(super) fn run(&mut self, time: Duration, offer: Offer, fate: &mut dyn FnMut(u64) -> Fate) {
         let end = self.now + time;
         self.offered_at = self.now;
@@ -160,7 +160,7 @@ impl Path {
             let release = self.send(offer, fate);
             let arrival = self.arrivals.iter().map(|arrival| arrival.at).min();
             let offered = matches!(offer, Offer::Interval(_)).then_some(self.offered_at);
-            // Data that was offered and waits does not have its own event time.
+            // Data that is already available and waiting does not have its own event time.
             let offered = offered.filter(|at| *at > self.now);
             let next = [release, arrival, offered, self.probe_at].into_iter().flatten().min();
             match next {
@@ -180,7 +180,7 @@ impl Path {
         self.now = end;
     }
 
-    /// Sends what is permitted. Returns when the pacer permits more.
+    /// Sends as much as permitted. Returns when the pacer permits more.
     fn send(&mut self, offer: Offer, fate: &mut dyn FnMut(u64) -> Fate) -> Option<Timestamp> {
         loop {
             let has_data = match offer {
@@ -242,8 +242,8 @@ impl Path {
         self.arrivals.push(Arrival { at: self.free_at + DELAY + late, index, is_marked });
     }
 
-    /// Returns the time without a response after which a packet is sent in any case (RFC 9002
-    /// §6.2.1).
+    /// Returns the time without a response after which a packet is sent regardless of the window
+    /// (RFC 9002 §6.2.1).
     fn timeout(&self) -> Duration {
         let rtt = self.rtt.map_or(Duration::from_millis(333), |rtt| rtt.smoothed);
         rtt * 3 * 2_u32.pow(self.probes.min(6))
@@ -315,7 +315,7 @@ impl Path {
         lost
     }
 
-    /// Returns whether everything sent over a long period is lost (RFC 9002 §7.6).
+    /// Returns whether everything sent over a long period was lost (RFC 9002 §7.6).
     fn is_persistent(&self, lost: &[SentPacket]) -> bool {
         let (Some(first), Some(last), Some(rtt)) = (lost.first(), lost.last(), self.rtt) else {
             return false;
@@ -383,7 +383,7 @@ impl Path {
         let is_reduced = response == CongestionResponse::Reduced;
         assert!(is_congested || !is_reduced, "response: to nothing, at {now:?}");
         if !event.persistent_congestion {
-            // An episode that was undone may begin again.
+            // An episode that was undone may begin again, so its boundary may already be known.
             let may_be_known = !is_after(self.boundary_before.max(self.boundary));
             let must_be_known = !is_after(self.boundary.min(self.boundary_before));
             assert!(is_reduced || may_be_known, "response: none to new congestion, at {now:?}");
@@ -404,7 +404,7 @@ impl Path {
         let (now, window) = (self.now, self.controller.window());
         let grown = window.saturating_sub(self.largest);
         assert!(event.was_limited || grown == 0, "growth: {grown} bytes without use, at {now:?}");
-        // The window that the response leads to, if the controller reports it.
+        // This is the window that the response leads to, if the controller reports it.
         let threshold = self.controller.snapshot().slow_start_threshold;
         self.largest = match (response, threshold) {
             (CongestionResponse::Reduced, Some(threshold)) => window.max(threshold),
@@ -426,7 +426,8 @@ impl Path {
         self.check_bounds();
         self.largest = self.largest.max(self.controller.window());
         if self.still_lost == 0 {
-            // The response may have been undone: packets sent before it count as new again.
+            // The response may have been undone, in which case packets sent before it count as new
+            // again.
             self.boundary_before = 0;
         }
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{ALPHA, C, Curve, cube_root, share_of_gap};
 use crate::testing::{SIZE, ms};
 
-/// Creates a curve that starts at `start` datagrams and aims at `w_max`.
+/// Creates a curve that starts at `start` datagrams and targets `w_max`.
 fn curve(start: u64, w_max: u64) -> Curve {
     Curve::new(start * SIZE, w_max * SIZE, SIZE)
 }
@@ -29,7 +29,8 @@ fn the_cube_root_is_right_to_the_last_bits() {
 proptest! {
     #[test]
     fn the_cube_root_is_the_librarys(mantissa in 1.0..2.0_f64, exponent in -60..120_i32) {
-        // The standard library may be off in the last bit on some machines; that is why it is not used.
+        // The standard library may be off in the last bit on some machines and is therefore not
+        // used.
         let value = mantissa * 2.0_f64.powi(exponent);
         let (root, library) = (cube_root(value), value.cbrt());
         prop_assert!((root / library - 1.0).abs() < 1e-9, "{} {} {}", value, root, library);
@@ -57,7 +58,7 @@ fn the_curve_starts_at_the_window_and_is_at_w_max_after_k() {
     assert!((curve.k - (300.0 / C).cbrt()).abs() < 1e-9);
     assert!((curve.at(0.0) - 700.0).abs() < 1e-6);
     assert!((curve.at(curve.k) - 1000.0).abs() < 1e-9);
-    // Concave before, convex after.
+    // The curve is concave before K and convex after it.
     let k = curve.k;
     assert!(curve.at(k / 2.0) > 850.0);
     assert!((curve.at(k + 2.0) - 1003.2).abs() < 1e-6);
@@ -126,7 +127,7 @@ fn the_estimate_grows_by_alpha_until_the_window_before_the_cut_and_then_by_one()
     let mut window = 70 * SIZE;
     let (mut slow, mut fast) = (0, 0);
     for _ in 0..150 {
-        // No time passes, so the cubic term never leads.
+        // No time passes, so the cubic term is never the larger one.
         let before = curve.estimate;
         window += curve.on_acked(window, 100 * SIZE, window, ms(0));
         let grown = curve.estimate - before;
@@ -137,7 +138,7 @@ fn the_estimate_grows_by_alpha_until_the_window_before_the_cut_and_then_by_one()
             assert!((grown - 1.0).abs() < 1e-9, "{grown}");
             fast += 1;
         }
-        // The window is the estimate.
+        // The window equals the estimate.
         assert!((window as f64 / SIZE as f64 - curve.estimate).abs() < 0.001);
     }
     assert!(slow > 50 && fast > 50);

@@ -1,9 +1,9 @@
-//! The bounds of RFC 9937, recomputed from what was sent and delivered.
+//! The bounds of RFC 9937, recomputed from the sent and delivered bytes.
 
 use super::target;
 use crate::{Acknowledgement, Snapshot};
 
-/// One recovery episode in the sender's own ledger; all in bytes.
+/// One recovery episode in the sender's own ledger; all values are in bytes.
 #[derive(Debug)]
 pub(super) struct Recovery {
     /// Whether losses started the episode; after a CE mark alone the whole reduction applies
@@ -12,7 +12,7 @@ pub(super) struct Recovery {
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
-    /// The bytes that may have been sent beyond those delivered: the retransmission at the start, a
+    /// The bytes that may be sent beyond the delivered bytes: the retransmission at the start, a
     /// datagram per safe event, probes, and the difference to the minimum window.
     beyond: u64,
 }

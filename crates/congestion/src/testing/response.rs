@@ -11,7 +11,7 @@ use crate::{
     SendIndex, SentPacket,
 };
 
-/// The flight consists of this many bursts, each acknowledged by one event, so that the time to
+/// The number of bursts in a flight. Each burst is acknowledged by one event, so that the time to
 /// compute a cycle does not depend on the window.
 const BURSTS: u64 = 32;
 
@@ -96,7 +96,7 @@ impl Path {
     }
 
     /// Acknowledges the oldest burst, except for one packet if the packet `lost` is in it. Returns
-    /// whether it was.
+    /// whether it is.
     fn step(&mut self, lost: u64) -> bool {
         let burst = self.flight.pop_front().expect("something is always in flight");
         self.now = self.now.max(burst.sent_at + self.rtt);
@@ -148,7 +148,8 @@ impl Path {
     }
 }
 
-/// Returns `packets` of the burst's packets in the form that the controller sees: it counts bytes.
+/// Returns `packets` of the burst's packets as a single packet, because the controller counts
+/// bytes.
 fn sent(burst: &Burst, packets: u64) -> SentPacket {
     SentPacket {
         index: SendIndex(burst.index),

@@ -1,22 +1,22 @@
-//! M3: the growth of the congestion window does not depend on how many packets an ACK frame acknowledges.
+//! M3: congestion window growth does not depend on how many packets an ACK frame acknowledges.
 //!
-//! Published faults: "for each new ACK" interpreted as "for each ACK frame", which makes growth ten
-//! times slower with a receiver that acknowledges every tenth packet; and a window that grows by a
+//! Published bugs: "for each new ACK" interpreted as "for each ACK frame", which makes growth ten
+//! times slower with a receiver that acknowledges every tenth packet, and a window that grows by a
 //! datagram for each frame.
 //!
 //! The original definition of the property allows the final window to differ by one datagram per
-//! round trip. A Reno that grows per frame grows by less than a datagram per round trip, so it
-//! would pass. Here, the relative difference of the growth is compared, over the same number of
-//! acknowledged windows.
+//! round trip. A Reno implementation that grows per frame grows by less than a datagram per round
+//! trip, so it would pass. Here, the relative difference in growth over the same number of
+//! acknowledged windows is compared.
 
 use super::tap::{Point, Tap};
 use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
 use crate::checker::Property;
 use clearway_congestion::Phase;
 
-/// The ack-eliciting thresholds: after this many ack-eliciting packets an acknowledgment is sent.
-/// With the last one, [`EndSetup::max_ack_delay`](crate::setup::EndSetup::max_ack_delay) or a gap
-/// triggers acknowledgments instead.
+/// The ack-eliciting thresholds to compare: an acknowledgment is sent after this many ack-eliciting
+/// packets. With the last threshold, acknowledgments are triggered by
+/// [`EndSetup::max_ack_delay`](crate::setup::EndSetup::max_ack_delay) or a gap instead.
 pub const THRESHOLDS: [u32; 4] = [1, 2, 10, u32::MAX];
 
 /// Compares a setup, in which one loss ends slow start early and nothing else is lost, with each of
@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn growth_per_ack_frame_is_detected() {
         assert!(judge(40.0, 1200, &[48_000, 47_000, 49_000, 48_000].map(Some)).holds());
-        // One datagram for each frame, and a tenth of the growth for a tenth of the frames.
+        // One datagram of growth per ACK frame: with a tenth of the frames, the window grows a
+        // tenth as much.
         assert!(!judge(40.0, 1200, &[96_000, 48_000, 9_600, 4_800].map(Some)).holds());
         assert!(!judge(40.0, 1200, &[48_000, 24_000, 4_800, 1200].map(Some)).holds());
         assert!(!judge(40.0, 1200, &[Some(48_000), None]).holds());

@@ -3,10 +3,10 @@
 //! A sender that passes many datagrams to the kernel in one call has the same effect on the network
 //! as one that passes each one separately; the same holds for endpoints that act after each
 //! datagram that arrives, or after all that arrive at the same time. Their events come in a
-//! different order, and perhaps with different ACK frames, but delivery rate samples must not
-//! depend on that. Samples may differ by the part of a round trip that arrives at the same time,
-//! because a packet that is sent in the middle of a batch has recorded only a part of it. A
-//! published fault: rates computed from the time between two calls, which is zero within a batch.
+//! different order, perhaps with different ACK frames, but this must not affect delivery rate
+//! samples. Samples may differ by the fraction of a round trip's data that arrives at once, because
+//! a packet sent in the middle of a batch has recorded only part of the batch. A published bug:
+//! rates computed from the time between two calls, which is zero within a batch.
 
 use core::time::Duration;
 
@@ -40,9 +40,9 @@ struct Seen {
     rates: Option<(Rate, Rate)>,
 }
 
-/// Compares a setup with each of [`TURNS`]: the sender's delivery rate samples, and the first
-/// flow's time to completion, with seed 0. Something in the network should make datagrams arrive at
-/// the same moment, such as a tick.
+/// Compares a setup with each of [`TURNS`], using seed 0: the sender's delivery rate samples and
+/// the first flow's completion time. Some network condition, such as a timer tick, should make
+/// datagrams arrive at the same moment.
 ///
 /// # Errors
 /// If there is no flow.

@@ -8,7 +8,7 @@ use crate::run::{Candidate, RunError};
 use crate::setup::Setup;
 use crate::sweep::{Event, Job, Run, sweep};
 
-/// Some of the runs that a comparison needs: one setup with one controller.
+/// Part of the runs that a comparison needs: those of one setup with one controller.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) setup: Setup,
@@ -21,15 +21,15 @@ pub(super) struct Plan {
 /// Judges the runs of each plan, in the order of plans and seeds.
 type Judge = dyn Fn(&[Vec<Run>]) -> Verdict + Send + Sync;
 
-/// A check of a property for some controllers: the runs that it needs, and the function that judges
+/// A check of a property for some controllers: the required runs, and the function that evaluates
 /// their outcomes. Callers with several threads can perform its [`jobs`](Self::jobs);
 /// [`run`](Self::run) uses one.
 pub struct Comparison {
-    /// The property that it checks.
+    /// The property that is checked.
     pub property: Property,
     /// The controllers that are compared.
     pub controllers: Vec<String>,
-    /// A short description of what is compared.
+    /// A short description of what the comparison compares.
     pub compared: String,
     plans: Vec<Plan>,
     judge: Box<Judge>,
@@ -55,13 +55,13 @@ impl Comparison {
         Self { property, controllers, compared, plans, judge }
     }
 
-    /// Adds a description of the network.
+    /// Adds a description of the network to the comparison.
     pub fn on(mut self, place: &str) -> Self {
         self.compared = format!("{}; {place}", self.compared);
         self
     }
 
-    /// Returns the runs that it needs.
+    /// Returns the runs that the comparison needs.
     pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.plans.iter().map(|plan| Job {
             setup: &plan.setup,
@@ -73,14 +73,14 @@ impl Comparison {
         })
     }
 
-    /// Returns its estimated cost, relative to other comparisons.
+    /// Returns the comparison's estimated cost, relative to other comparisons.
     pub fn cost(&self) -> u64 {
         let cost = |job: Job<'_>| job.cost().saturating_mul(job.count() as u64);
         self.jobs().map(cost).fold(0, u64::saturating_add)
     }
 
-    /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. They must be runs of
-    /// this particular comparison, because some judges have recorded them while they ran.
+    /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. The runs must be those
+    /// of this comparison, because some checks record data while their runs are in progress.
     pub fn judge(&self, runs: &[Vec<Run>]) -> Verdict {
         (self.judge)(runs)
     }
@@ -88,7 +88,7 @@ impl Comparison {
     /// Performs all runs, one after the other, and judges them.
     ///
     /// # Errors
-    /// If they cannot be run.
+    /// If a run fails.
     pub fn run(&self) -> Result<Verdict, RunError> {
         let jobs: Vec<_> = self.jobs().collect();
         let mut runs = Vec::new();

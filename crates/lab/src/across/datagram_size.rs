@@ -1,4 +1,4 @@
-//! M2: if datagrams are larger, everything scales with them.
+//! M2: if datagrams are larger, everything scales with their size.
 //!
 //! Handshake messages and packet overhead do not scale; both are a small part of a transfer that
 //! takes many round trips.
@@ -18,9 +18,10 @@ const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 /// Compares a setup with its twin in which all sizes are `factor` times as large, seed by seed.
 ///
 /// # Errors
-/// If it cannot be scaled.
+/// If the setup cannot be scaled.
 pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapplicable> {
-    // The standard initial window does not scale (RFC 9002, Section 7.2), so both runs get one that does.
+    // The standard initial window does not scale (RFC 9002, Section 7.2), so both runs use an
+    // initial window that does.
     let setups = [larger(subject.setup, 1)?, larger(subject.setup, factor)?];
     let plans = setups.into_iter().map(|setup| subject.plan(setup)).collect();
     let compared = format!("sizes times {factor}");

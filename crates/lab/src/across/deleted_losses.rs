@@ -12,12 +12,12 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// Compares a setup with a twin for each of `ends`, seed by seed. In the setup, losses last as long
-/// as its rules determine; in a twin, nothing is lost after its end. Until then the runs are
-/// identical, datagram by datagram.
+/// Compares a setup with a twin for each of `ends`, seed by seed. In the original setup, losses
+/// occur for as long as its rules specify. In a twin, no datagram is lost after the twin's end
+/// time, and until then both runs are identical, datagram by datagram.
 ///
 /// # Errors
-/// If the windows of its losses do not begin and end at fixed times.
+/// If the setup's loss periods do not begin and end at fixed times.
 pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison, Inapplicable> {
     let mut plans = vec![subject.plan(subject.setup.clone())];
     for end in ends {
@@ -35,9 +35,9 @@ pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison,
     }))
 }
 
-/// Judges the first flow's time to completion with all losses, and with only those until each end;
-/// `None` if it never finished. The result is the relative delay of the slowest twin, minus one
-/// round trip.
+/// Judges the first flow's time to completion with all losses, and with only the losses before each
+/// end time; `None` if the flow never finished. The result is the relative delay of the slowest
+/// twin, minus one round trip.
 fn judge(
     round_trip: Duration,
     with_all: Option<Duration>,
@@ -48,7 +48,7 @@ fn judge(
             let limit = (reference + round_trip).as_secs_f64();
             Some((time.as_secs_f64() - limit) / reference.as_secs_f64())
         }
-        // No time is later than never.
+        // Any completion time is better than never finishing.
         (None, _) => Some(-1.0),
         (Some(_), None) => None,
     };
@@ -63,7 +63,7 @@ fn judge(
     }
 }
 
-/// Returns `setup` without the losses from `end` on.
+/// Returns `setup` without losses after `end`.
 fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let end = Timestamp::from_origin(end);

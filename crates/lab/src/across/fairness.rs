@@ -1,5 +1,5 @@
 //! Fairness at a bottleneck. Each property compares the bytes that flows receive in the same
-//! period, which begins when they have settled.
+//! period, after they have reached a steady state.
 
 pub mod equal;
 pub mod reno_friendly;
@@ -19,13 +19,13 @@ use crate::world::Stop;
 /// The interval at which the flows' received bytes are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Plans runs of `setup` with samples of the bytes that its flows receive.
+/// Plans runs of `setup` in which the bytes received by its flows are sampled.
 fn plan(subject: Subject<'_>, setup: Setup) -> Plan {
     Plan { sample_every: Some(SAMPLE_INTERVAL), ..subject.plan(setup) }
 }
 
-/// Returns the bytes that each flow of a run received from `settled` on; `None` if the run failed,
-/// or ended before.
+/// Returns the bytes that each flow of a run received after `settled`; `None` if the run failed or
+/// ended earlier.
 fn received(run: &Run, settled: Duration) -> Option<Vec<u64>> {
     let outcome = &run.outcome;
     let is_good = matches!(outcome.stop, Stop::Finished | Stop::TimeUp);
@@ -36,7 +36,7 @@ fn received(run: &Run, settled: Duration) -> Option<Vec<u64>> {
     Some(flows.map(|(before, after)| after.saturating_sub(*before)).collect())
 }
 
-/// Returns each flow's share of the total.
+/// Returns each flow's share of the total bytes received.
 fn shares(received: &[u64]) -> Vec<f64> {
     let all: f64 = received.iter().map(|bytes| *bytes as f64).sum();
     received.iter().map(|bytes| if all > 0.0 { *bytes as f64 / all } else { 0.0 }).collect()

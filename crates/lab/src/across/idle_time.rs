@@ -9,9 +9,9 @@ use crate::setup::{Setup, Traffic};
 
 const BOUND: Bound = Bound::at_most(1.0, Unit::Datagrams);
 
-/// Compares a setup, whose first flow makes requests so far apart that it is idle in between, with
-/// twins whose idle periods are longer by each of `idles`: the sender's window after the longest
-/// silence, as a function of the bytes delivered, with seed 0.
+/// Compares a setup, whose first flow is idle between requests, with twins whose idle periods are
+/// longer by each of `idles`. Compares the sender's window after the longest idle period, as a
+/// function of the bytes delivered, using seed 0.
 ///
 /// # Errors
 /// If the first flow does not make requests at regular intervals.
@@ -31,7 +31,7 @@ pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison
     }))
 }
 
-/// Judges a sender's window with and without additional idle time.
+/// Evaluates a sender's window with and without additional idle time.
 fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point>)]) -> Verdict {
     let reference = after_silence(without);
     let verdict = |(idle, points): &(Duration, Vec<Point>)| {
@@ -47,7 +47,7 @@ fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point
     Verdict::worst(with.iter().map(verdict)).unwrap_or(none)
 }
 
-/// Returns the bytes delivered since the longest silence, each with the window at that point.
+/// Returns the bytes delivered since the longest idle period, each with the window at that point.
 fn after_silence(points: &[Point]) -> Vec<(u64, u64)> {
     let silence = |index: &usize| points[*index].at.saturating_since(points[index - 1].at);
     let Some(end) = (1..points.len()).max_by_key(silence) else { return Vec::new() };
@@ -55,8 +55,8 @@ fn after_silence(points: &[Point]) -> Vec<(u64, u64)> {
     points[end..].iter().map(|point| (point.delivered - before, point.window)).collect()
 }
 
-/// Returns the largest difference between windows after the same number of bytes. `None` if there
-/// is nothing to compare.
+/// Returns the largest difference between two windows after the same number of delivered bytes;
+/// `None` if there is nothing to compare.
 fn difference(one: &[(u64, u64)], other: &[(u64, u64)]) -> Option<u64> {
     let differences = one.iter().map(|(delivered, window)| {
         let next = other.partition_point(|(bytes, _)| bytes <= delivered);

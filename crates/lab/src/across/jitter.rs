@@ -1,9 +1,9 @@
-//! M8: the outcome of a run does not depend on tiny variations in timing.
+//! M8: the outcome of a run does not depend on tiny timing variations.
 //!
-//! When everything happens at exact times, a controller may be caught in a cycle that the smallest
-//! irregularity breaks, or may escape from a stall thanks to such a cycle. A published fault: a
-//! CUBIC implementation that treated every moment without bytes in flight as idle time was stuck
-//! only as long as nothing disturbed the rhythm.
+//! When everything happens at exact times, a controller may get stuck in a cycle that the smallest
+//! irregularity would break, or may escape a stall only because of such a cycle. A published bug: a
+//! CUBIC implementation that treated every moment without bytes in flight as idle time got stuck
+//! only if nothing disturbed the timing.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// The jitters to try, each in both directions. None of them reorders packets.
+/// The jitter ranges to try, each in both directions. None of them reorders packets.
 pub const JITTERS: [Duration; 4] = [
     Duration::from_nanos(1),
     Duration::from_micros(1),
@@ -25,8 +25,8 @@ pub const JITTERS: [Duration; 4] = [
     Duration::from_millis(1),
 ];
 
-/// Compares a setup without jitter with its twins with each of [`JITTERS`], by the medians over
-/// seeds.
+/// Compares the median completion times (over all seeds) of a setup without jitter and of its twins
+/// with each of [`JITTERS`].
 pub fn comparison(subject: Subject<'_>) -> Comparison {
     let ranges = [Duration::ZERO].into_iter().chain(JITTERS);
     let plans = ranges.map(|range| subject.plan(with_jitter(subject.setup, range))).collect();
@@ -37,8 +37,8 @@ pub fn comparison(subject: Subject<'_>) -> Comparison {
     })
 }
 
-/// Judges the times of the first flow without jitter, and with each jitter; `None` stands for a run
-/// that did not finish.
+/// Evaluates the first flow's completion times without jitter, and with each jitter; `None` stands
+/// for a run that did not finish.
 fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
     let reference = median(without);
     let verdict = |(range, times): &(Duration, Vec<Option<Duration>>)| Verdict {

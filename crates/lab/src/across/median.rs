@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-/// Returns the median duration of runs; with an even number, the longer of the two in the middle. A
+/// Returns the median duration of runs; for an even number of runs, the longer of the middle two. A
 /// run that never finished counts as infinitely long. `None` if the median run did not finish, or
 /// if there are no runs.
 pub(super) fn median(times: &[Option<Duration>]) -> Option<Duration> {

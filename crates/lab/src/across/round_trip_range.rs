@@ -1,12 +1,13 @@
-//! M6: paths with the same bandwidth-delay product are used equally well, regardless of the
+//! M6: paths with the same bandwidth-delay product are used equally efficiently, regardless of the
 //! round-trip time.
 //!
 //! BBR's draft leaves a part of every path unused: every five seconds ProbeRTT reduces the data in
 //! flight to half a bandwidth-delay product, and keeps it there for 200 ms or a round trip,
-//! whichever is longer (draft-ietf-ccwg-bbr, Section 5.3.4). According to the draft that costs 2 %.
-//! On a path of more than 200 ms it costs a whole bandwidth-delay product each time. Clearway's BBR
-//! enters ProbeRTT at most once per five round trips, so at most 0.85 of a path of 1 s or more can
-//! be used. There, the bound is 0.9 of what ProbeRTT leaves.
+//! whichever is longer (draft-ietf-ccwg-bbr, Section 5.3.4). According to the draft, that costs 2 %
+//! of the throughput. On a path of more than 200 ms it costs a whole bandwidth-delay product each
+//! time. Clearway's BBR enters ProbeRTT at most once per five round trips, so at most 0.85 of a
+//! path of 1 s or more can be used. On such paths, the limit is 0.9 of the capacity that remains
+//! after ProbeRTT.
 
 use core::time::Duration;
 
@@ -51,14 +52,14 @@ pub enum Habit {
 }
 
 impl Habit {
-    /// Returns the part of a path's capacity that the controller can use.
+    /// Returns the fraction of a path's capacity that the controller can use.
     fn usable(self, round_trip: Duration) -> f64 {
         let path = round_trip.as_secs_f64();
         match self {
             Self::Probes if path > PROBE_LENGTH => {
-                // Half a bandwidth-delay product is not sent while the data in flight decreases,
-                // and half while it stays there. The round trip is shortest until the end of that
-                // time, so the interval restarts from there.
+                // Half a bandwidth-delay product is left unsent while the data in flight decreases,
+                // and another half while it stays at the lower level. The RTT is at its minimum
+                // until the end of that time, so the interval restarts then.
                 let interval = PROBE_INTERVAL.max(PROBE_ROUND_TRIPS * path);
                 1.0 - path / (interval + 1.5 * path)
             }
@@ -71,9 +72,9 @@ impl Habit {
     }
 }
 
-/// Compares a download over `round_trips`. Its network is replaced by ones that hold `path` bytes
-/// and have a queue for as many. The download should transfer some hundred times `path`, so that
-/// its start does not matter.
+/// Compares a download over `round_trips`. Its network is replaced by networks with a
+/// bandwidth-delay product of `path` bytes and a queue of the same size. The download should
+/// transfer about a hundred times `path`, so that its startup does not matter.
 ///
 /// # Errors
 /// If a round-trip time is zero.
@@ -110,7 +111,7 @@ pub fn comparison(
     }))
 }
 
-/// Judges a download over a bottleneck of `rate`.
+/// Evaluates a download over a bottleneck of `rate`.
 fn judge(round_trip: Duration, rate: Rate, habit: Habit, outcome: &Outcome) -> Verdict {
     let delivered = outcome.network.of(Way::ToClient).delivered_bytes;
     let utilisation = delivered as f64 / rate.bytes_in(outcome.at).max(1) as f64;

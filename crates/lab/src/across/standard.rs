@@ -1,5 +1,5 @@
-//! The comparisons that Clearway's controllers must pass: every property across runs, for each
-//! controller to which it applies, in networks that can show it and are no larger than necessary.
+//! The comparisons that Clearway's controllers must pass: every property that spans runs, for each
+//! controller to which it applies, in the smallest networks that can reveal a violation.
 
 mod networks;
 
@@ -19,8 +19,8 @@ use networks::{Bottleneck, SETTLED, bottleneck, download, flow, ms, one_loss, ra
 /// The controllers whose congestion window depends only on acknowledgments and losses.
 const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
-/// Returns all comparisons, in order of the properties; each with `seeds` seeds, or as many as it
-/// needs.
+/// Returns all comparisons, ordered by property, each with `seeds` seeds or, by default, as many as
+/// it needs.
 pub fn standard(seeds: Option<u64>) -> Vec<Comparison> {
     let mut set = Set { seeds, comparisons: Vec::new() };
     set.scaling();
@@ -67,9 +67,9 @@ impl Set {
         self.add(place, &Algorithm::ALL, (&setup, 1), |it| datagram_size::comparison(it, 4));
     }
 
-    /// Adds M4: datagrams that arrive within a millisecond, the granularity of timers, arrive at
-    /// the same time. A sample cannot be more accurate than the part of a round trip that arrives
-    /// at once, here six datagrams of 240.
+    /// Adds M4, in a network where datagrams that arrive within the same millisecond (the timer
+    /// granularity) are delivered together. A sample cannot be more accurate than the fraction of a
+    /// round trip's data that arrives at once, here six datagrams of 240.
     fn batches(&mut self) {
         let mut setup = bottleneck(ms(40), 240, download(16_000_000));
         for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -96,7 +96,8 @@ impl Set {
         self.add("20 ms, a loss", &LOSS_BASED, (&setup, 1), |it| idle_time::comparison(it, &idles));
     }
 
-    /// Adds M6: a path that holds 30 datagrams, and a transfer of 150 times that amount.
+    /// Adds M6: a path with a bandwidth-delay product of 30 datagrams, and a transfer of 150 times
+    /// that amount.
     fn round_trips(&mut self) {
         const PATH: u64 = 30 * 1200;
         let setup = wire(Duration::ZERO, download(150 * PATH));
@@ -126,7 +127,7 @@ impl Set {
         });
     }
 
-    /// Adds M9: two identical flows at one bottleneck.
+    /// Adds M9: two identical flows sharing a bottleneck.
     fn order(&mut self) {
         let mut setup = bottleneck(ms(20), 30, download(1_000_000));
         setup.flows.push(flow(1, download(1_000_000)));
@@ -145,7 +146,7 @@ impl Set {
                 Ok(fairness::equal::comparison(it, SETTLED))
             });
         }
-        // Large windows, for which CUBIC's curve is above Reno's window.
+        // The windows are large, so CUBIC's curve is above Reno's window.
         let shared = Bottleneck { megabits: 50, round_trip: ms(40), queue: 2.0 };
         let setup = shared.shared_by(&[None; 2]);
         for algorithm in Algorithm::ALL {
@@ -154,9 +155,9 @@ impl Set {
                 fairness::round_trips::comparison(it, SETTLED, ms(120), is_logged)
             });
         }
-        // Windows of 20 to 80 datagrams, which Reno regains in less than a second; CUBIC's curve takes seconds. The
-        // result for windows of 4 to 8 datagrams is only logged, because RFC 9438's factor is derived for windows that
-        // are large compared with a datagram.
+        // Windows of 20 to 80 datagrams: Reno recovers such a window in less than a second, whereas
+        // CUBIC's curve takes seconds. The result for windows of 4 to 8 datagrams is only logged,
+        // because RFC 9438's factor is derived for windows that are large compared with a datagram.
         for megabits in [4, 10, 20] {
             let shared = Bottleneck { megabits, round_trip: ms(20), queue: 1.0 };
             let setup = shared.shared_by(&[Some("cubic"), Some("reno")]);

@@ -1,4 +1,4 @@
-//! M9: it does not matter which of two identical flows begins first.
+//! M9: the result does not depend on which of two identical flows begins first.
 
 use core::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::sweep::Run;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// The times to completion of the flow that begins first, and of the one that begins second.
+/// The completion times of the flow that begins first and of the flow that begins second.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Times {
-    /// Times of the first flow; `None` for a run in which it did not finish.
+    /// Completion times of the flow that begins first; `None` for a run in which it did not finish.
     first: Vec<Option<Duration>>,
-    /// Times of the second flow, in the same runs.
+    /// Completion times of the flow that begins second, in the same runs.
     second: Vec<Option<Duration>>,
 }
 
 impl Times {
-    /// Returns the times of runs in which the flow with the index `first` begins.
+    /// Returns the completion times from runs in which the flow with the index `first` begins.
     fn of(runs: &[Run], first: usize) -> Self {
         let of = |flow| runs.iter().map(|run| time(run, flow)).collect();
         Self { first: of(first), second: of(1 - first) }
     }
 }
 
-/// Compares the two flows of a setup, which begin `apart` from each other, in both orders, by the
-/// medians over seeds.
+/// Compares the two flows of a setup, which begin `apart` from each other, in both start orders, by
+/// the median over all seeds.
 ///
 /// # Errors
 /// If the setup does not have two flows.
@@ -48,7 +48,7 @@ pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, I
     }))
 }
 
-/// Judges the times in both orders.
+/// Evaluates the completion times in both start orders.
 fn judge(one: &Times, other: &Times) -> Verdict {
     let verdict = |which: &str, one: &[Option<Duration>], other: &[Option<Duration>]| {
         let (one, other) = (median(one), median(other));

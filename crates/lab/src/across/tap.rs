@@ -1,4 +1,4 @@
-//! Records the inputs and the reactions of a controller from outside. Any controller can be tapped.
+//! Records a controller's inputs and reactions from outside. Any controller can be tapped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::run::Candidate;
 /// A controller's state after an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// The time.
+    /// The time of the acknowledgment.
     pub at: Timestamp,
     /// Bytes delivered so far.
     pub delivered: u64,
@@ -27,7 +27,7 @@ pub struct Point {
 
 type Tracks = Arc<Mutex<Vec<Vec<Point>>>>;
 
-/// The records of the controllers of a run.
+/// The recorded states of a run's controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Tap {
     /// One record for each controller that was created.

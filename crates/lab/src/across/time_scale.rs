@@ -1,11 +1,11 @@
 //! M1: a network in slow motion results in the same run in slow motion.
 //!
 //! Constants that the RFCs define in seconds do not scale, so they must have no effect in the
-//! setups that are compared: the granularity of 1 ms of loss detection (RFC 9002, Section 6.1.2),
-//! HyStart++'s 4 and 16 ms (RFC 9406; no effect between round-trip times of 32 and 128 ms), the
-//! pacer's millisecond (no effect below ten datagrams per millisecond), the constant C of CUBIC's
-//! curve (no effect in the Reno-friendly region), the first probe timeout's 333 ms, and all of
-//! BBR's seconds. The settings of the endpoints scale.
+//! compared setups: the loss detection granularity of 1 ms (RFC 9002, Section 6.1.2), HyStart++'s 4
+//! and 16 ms (RFC 9406; no effect between round-trip times of 32 and 128 ms), the pacer's
+//! millisecond (no effect below ten datagrams per millisecond), the constant C of CUBIC's curve (no
+//! effect in the Reno-friendly region), the first probe timeout's 333 ms, and all of BBR's seconds.
+//! The settings of the endpoints scale.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 /// Compares a setup with its twin in which everything takes `factor` times as long, seed by seed.
 ///
 /// # Errors
-/// If it cannot be scaled.
+/// If the setup cannot be scaled.
 pub fn comparison(subject: Subject<'_>, factor: u32) -> Result<Comparison, Inapplicable> {
     let twin = slower(subject.setup, factor)?;
     let plans = vec![subject.plan(subject.setup.clone()), subject.plan(twin)];

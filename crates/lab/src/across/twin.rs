@@ -1,4 +1,5 @@
-//! The subject of a comparison, and helpers for its twins: the same setup in a changed network.
+//! The subject of a comparison, and helper functions that create its twins: the same setup in a
+//! changed network.
 
 use core::fmt;
 use core::ops::Range;
@@ -26,11 +27,11 @@ impl core::error::Error for Inapplicable {}
 /// A setup with a controller and seeds: the subject of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The setup that is run, unchanged and with changes.
+    /// The setup that is run, both unchanged and modified.
     pub setup: &'a Setup,
-    /// The controller of the flows that do not name one.
+    /// The controller of flows that do not name one.
     pub candidate: &'a Candidate,
-    /// The number of seeds, counted from 0.
+    /// The number of seeds; seeds are counted from 0.
     pub seeds: u64,
 }
 
@@ -40,7 +41,7 @@ impl Subject<'_> {
         self.plan_for(setup, self.candidate.clone(), 0..self.seeds)
     }
 
-    /// Plans runs of `setup` with `candidate` and `seeds`.
+    /// Plans runs of `setup` using `candidate` and `seeds`.
     pub(super) fn plan_for(&self, setup: Setup, candidate: Candidate, seeds: Range<u64>) -> Plan {
         Plan { setup, candidate, seeds, sample_every: None }
     }
@@ -63,23 +64,23 @@ pub(super) fn time(run: &Run, flow: usize) -> Option<Duration> {
     run.outcome.flows.get(flow).and_then(|flow| flow.took)
 }
 
-/// Returns the absolute relative deviation of a time from `reference`.
+/// Returns the absolute relative deviation of a duration from `reference`.
 pub(super) fn deviation(time: Option<Duration>, reference: Option<Duration>) -> Option<f64> {
     let (time, reference) = (time?.as_secs_f64(), reference?.as_secs_f64());
     Some((time - reference).abs() / reference)
 }
 
-/// Formats a time for a verdict's details.
+/// Formats a duration for a verdict's details.
 pub(super) fn text(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()))
 }
 
-/// Returns the conditions of both directions.
+/// Returns the network conditions of both directions.
 pub(super) fn ways(network: &mut LinkConfig) -> [&mut Conditions; 2] {
     [&mut network.to_server, &mut network.to_client]
 }
 
-/// Returns the round-trip time of the first datagrams, without queues.
+/// Returns the round-trip time of the first datagrams, excluding queueing delay.
 pub(super) fn round_trip(network: &LinkConfig) -> Duration {
     network.to_server.delay + network.to_client.delay
 }

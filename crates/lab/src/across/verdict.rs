@@ -5,18 +5,18 @@ use crate::checker::Property;
 /// The unit of a measured value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// A part of a whole, which is 1.
+    /// A fraction of a whole, where 1 is the whole.
     Share,
     /// A number without a unit, from 0 to 1.
     Index,
     /// A factor.
     Times,
-    /// Bytes, as a number of full-sized datagrams.
+    /// Bytes, expressed as a number of full-sized datagrams.
     Datagrams,
 }
 
 impl Unit {
-    /// Returns its name in machine-readable output.
+    /// Returns the unit's name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
@@ -65,8 +65,8 @@ impl Bound {
             && self.at_most.is_none_or(|most| value <= most)
     }
 
-    /// Returns by how much `value` is outside of the range; negative if it is inside. The worse of
-    /// two values has the larger excess.
+    /// Returns by how much `value` is outside the range; negative if it is inside. Of two values,
+    /// the worse one has the larger excess.
     fn excess(&self, value: f64) -> f64 {
         let below = self.at_least.map_or(f64::NEG_INFINITY, |least| least - value);
         let above = self.at_most.map_or(f64::NEG_INFINITY, |most| value - most);
@@ -91,18 +91,18 @@ impl fmt::Display for Bound {
 /// A measured value, compared with its bound.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// The property that was judged.
+    /// The property that was checked.
     pub property: Property,
     /// The measured value; `None` if it cannot be measured, for example because a run did not finish.
     pub figure: Option<f64>,
     /// The permitted range.
     pub bound: Bound,
-    /// The measurements behind it, in words.
+    /// A description of the underlying measurements.
     pub details: String,
 }
 
 impl Verdict {
-    /// Returns the worst of several verdicts on one property; its details also contain the median.
+    /// Returns the worst of several verdicts on one property, with the median added to its details.
     /// `None` if there are no verdicts.
     pub(super) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut verdicts: Vec<_> = verdicts.into_iter().collect();

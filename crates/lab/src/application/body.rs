@@ -15,10 +15,10 @@ pub(super) struct Body {
     size: u64,
     /// Bytes of content produced so far.
     offset: u64,
-    /// Content that was produced but that the transport has not accepted yet.
+    /// Content that has been produced but not yet accepted by the transport.
     pending: Bytes,
     pace: Option<Pace>,
-    /// Whether the message is abandoned at the end of the content.
+    /// Whether the message is reset at the end of the content.
     is_cut: bool,
     is_blocked: bool,
     is_ended: bool,
@@ -33,7 +33,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns the number of bytes that exist at `now`, in whole chunks.
+    /// Returns the number of bytes that have been produced by `now`, in whole chunks.
     fn exists(&self, now: Timestamp) -> u64 {
         let elapsed = now.saturating_since(self.since).as_nanos();
         let bytes = elapsed * u128::from(self.rate.bytes_per_second()) / 1_000_000_000;
@@ -41,7 +41,7 @@ impl Pace {
         (chunks * u128::from(self.chunk)).try_into().unwrap_or(u64::MAX)
     }
 
-    /// Returns when more than `bytes` exist.
+    /// Returns when more than `bytes` will have been produced.
     fn after(&self, bytes: u64) -> Timestamp {
         let nanoseconds = u128::from(bytes) * 1_000_000_000;
         let rate = u128::from(self.rate.bytes_per_second().max(1));
@@ -57,7 +57,7 @@ impl Body {
         Self { stream, size, offset: 0, pending, pace, is_cut, is_blocked, is_ended }
     }
 
-    /// Returns the same content, abandoned after `after` bytes.
+    /// Returns the same content, reset after `after` bytes.
     pub(super) fn cut(self, after: Option<u64>) -> Self {
         match after {
             Some(after) => Self { size: self.size.min(after), is_cut: true, ..self },
@@ -65,20 +65,20 @@ impl Body {
         }
     }
 
-    /// Returns whether the message is abandoned at the end of the content.
+    /// Returns whether the message is reset at the end of the content.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Continues because the transport accepts more content.
+    /// Resumes sending because the transport accepts more content.
     pub(super) fn on_writable(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Passes on as much content as exists and as the transport accepts.
+    /// Passes on as much of the available content as the transport accepts.
     ///
     /// # Errors
-    /// The errors of HTTP/3.
+    /// Returns HTTP/3 errors.
     pub(super) fn pump(
         &mut self,
         now: Timestamp,
@@ -114,7 +114,7 @@ impl Body {
         self.offset - self.pending.len() as u64
     }
 
-    /// Returns when more content will exist.
+    /// Returns when more content will be available.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let waits = !self.is_blocked && !self.is_ended && self.pending.is_empty();
         self.pace.filter(|_| waits && self.offset < self.size).map(|pace| pace.after(self.offset))

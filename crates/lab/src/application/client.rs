@@ -1,4 +1,4 @@
-//! The client: downloads or uploads what a scenario requires, and records when it is done.
+//! The client: downloads or uploads what a scenario requires, and records when it has finished.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,31 +18,31 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub struct Client {
     common: Common,
-    /// The requests of the current part, one plan for each kind of concurrent traffic.
+    /// The requests of the current traffic phase, one plan for each kind of concurrent traffic.
     plans: Vec<Plan>,
-    /// The parts that come after it, in reverse order.
+    /// The traffic phases after the current one, in reverse order.
     later: Vec<Traffic>,
     open: BTreeMap<u64, Exchange>,
-    /// Determines when requests are canceled.
+    /// The source of randomness that determines when requests are canceled.
     random: Random,
     /// The time at which the flow finishes, even if data is outstanding.
     ends_at: Option<Timestamp>,
 }
 
-/// A request that is not complete.
+/// An incomplete request.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
-    /// The index of the plan that made it.
+    /// The index of the plan that made the request.
     plan: usize,
     /// Bytes of content that have arrived.
     read: u64,
-    /// Bytes of content of a complete response.
+    /// The number of content bytes in a complete response.
     expected: u64,
-    /// The number of bytes after which the remainder is refused.
+    /// The number of bytes after which the client rejects the rest of the response.
     stops_after: Option<u64>,
 }
 
-/// Returns when traffic ends that lasts for a given time.
+/// Returns when traffic with a fixed duration ends.
 fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
     match *traffic {
         Traffic::Bulk { length } => Some(now + length),
@@ -56,7 +56,7 @@ impl Client {
         let http3 = Http3::new(Role::Client, http3, random);
         let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
         let first = later.pop().unwrap_or(Traffic::Idle { length: Duration::ZERO });
-        // A clone is forked so that later draws from `random` do not depend on the traffic.
+        // A clone is forked so that later values from `random` do not depend on the traffic.
         let random = random.clone().fork();
         Self {
             common: Common::new(http3),
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Begins the next part when the previous one is complete.
+    /// Begins the next traffic phase when the previous one is complete.
     fn go_on(&mut self, now: Timestamp) {
         while !self.later.is_empty() && self.is_part_done(now) {
             let Some(next) = self.later.pop() else { return };
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Makes the requests that are due.
+    /// Makes all requests that are due.
     fn request(&mut self, now: Timestamp, streams: &mut dyn Transport) {
         if !self.common.can_send() {
             return;
@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// Returns whether every request of the plan is complete.
+    /// Returns whether all requests made so far by the plan are complete.
     fn is_idle(&self, plan: usize) -> bool {
         self.open.values().all(|exchange| exchange.plan != plan)
     }
@@ -176,8 +176,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what can be sent. A request that is canceled in the process no longer needs a response
-    /// (RFC 9114 §4.1.1).
+    /// Sends as much as possible. A request that is canceled in the process no longer needs a
+    /// response (RFC 9114 §4.1.1).
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
         for stream in self.common.pump(now, streams) {
             self.open.remove(&stream);
@@ -186,7 +186,7 @@ impl Client {
     }
 }
 
-/// Returns the plans of a part of the traffic, one for each concurrent kind.
+/// Returns the plans for a traffic phase, one for each concurrent kind of traffic.
 fn plans(now: Timestamp, traffic: &Traffic) -> Vec<Plan> {
     traffic.kinds().iter().map(|kind| Plan::new(now, kind)).collect()
 }
@@ -204,7 +204,7 @@ impl Application for Client {
         if !is_over && self.common.progress.failure.is_none() && self.is_done(now) {
             self.common.progress.finished_at = Some(now);
             if self.ends_at.is_some() {
-                // Other flows must not be disturbed by data that is no longer needed.
+                // Data that is no longer needed must not disturb other flows.
                 stack.with_streams(now, &mut |streams| streams.close(Code::NO_ERROR.get(), ""));
             }
         }

@@ -1,10 +1,11 @@
-//! Content whose bytes show their position in the message.
+//! Content in which each byte indicates its position in the message.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// A prime, so that a shift by a power of two never maps the pattern onto itself.
+/// The pattern's period: a prime, so that a shift by a power of two never maps the pattern onto
+/// itself.
 const PERIOD: usize = 251;
 /// The maximum number of bytes that are returned at once.
 pub(super) const BLOCK: usize = 64 << 10;
@@ -21,13 +22,13 @@ fn phase(offset: u64) -> usize {
     (offset % PERIOD as u64) as usize
 }
 
-/// Returns the content from `offset` on, at most `length` bytes of it.
+/// Returns the content starting at `offset`, at most `length` bytes.
 pub(super) fn content(offset: u64, length: u64) -> Bytes {
     let length = length.min(BLOCK as u64) as usize;
     block().slice(phase(offset)..phase(offset) + length)
 }
 
-/// Returns whether `bytes` are the content from `offset` on.
+/// Returns whether `bytes` match the content starting at `offset`.
 pub(super) fn is_content(offset: u64, bytes: &[u8]) -> bool {
     let mut at = offset;
     bytes.chunks(BLOCK).all(|chunk| {

@@ -6,11 +6,11 @@ use clearway_units::Rate;
 /// A client's request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Order {
-    /// Content with this many bytes.
+    /// Requests a response with this many bytes of content.
     Content(u64),
-    /// Bytes that the server produces at a rate, a chunk at a time.
+    /// Requests a response that the server produces at a fixed rate, one chunk at a time.
     Paced { size: u64, rate: Rate, chunk: u64 },
-    /// A message of `size` bytes that is canceled after `after` of them.
+    /// A message of `size` bytes that is canceled after `after` bytes.
     Cancelled { cancel: Cancel, size: u64, after: u64 },
 }
 
@@ -53,15 +53,16 @@ impl Order {
 /// A way to cancel a message midway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cancel {
-    /// The client refuses the remainder of a response: STOP_SENDING, which the server answers with
-    /// RESET_STREAM (RFC 9000 §3.5).
+    /// The client rejects the rest of the response: it sends STOP_SENDING, which the server answers
+    /// with RESET_STREAM (RFC 9000 §3.5).
     ClientStops,
-    /// The client abandons its request's content: RESET_STREAM, and STOP_SENDING for the response (RFC 9114 §4.1.1).
+    /// The client cancels its request's content: it sends RESET_STREAM, and STOP_SENDING for the
+    /// response (RFC 9114 §4.1.1).
     ClientResets,
-    /// The server abandons its response: RESET_STREAM.
+    /// The server cancels its response: it sends RESET_STREAM.
     ServerResets,
-    /// The server responds before the request is complete and refuses its remainder: STOP_SENDING
-    /// with H3_NO_ERROR (RFC 9114 §4.1), which the client answers with RESET_STREAM.
+    /// The server responds before the request is complete and rejects the rest of it: it sends
+    /// STOP_SENDING with H3_NO_ERROR (RFC 9114 §4.1), which the client answers with RESET_STREAM.
     ServerStops,
 }
 
@@ -78,7 +79,7 @@ impl Cancel {
         }
     }
 
-    /// Returns whether the message that is canceled is the client's.
+    /// Returns whether the canceled message is the client's request.
     pub(super) fn is_upload(self) -> bool {
         matches!(self, Self::ClientResets | Self::ServerStops)
     }
@@ -128,8 +129,8 @@ mod tests {
         }
     }
 
-    /// Each kind of cancellation explains one event with one code (or a reset and a stop), and no
-    /// other event.
+    /// Each kind of cancellation accounts for one event with one code (or a reset and a stop), and
+    /// for no other event.
     #[test]
     fn only_events_of_the_arranged_cancellation_are_expected() {
         let codes = [Code::REQUEST_CANCELLED, Code::NO_ERROR, Code::INTERNAL_ERROR];

@@ -1,4 +1,4 @@
-//! The requests that make up a kind of traffic.
+//! The requests that make up one kind of traffic.
 
 use core::time::Duration;
 
@@ -14,12 +14,12 @@ pub(super) struct Plan {
     kind: Kind,
     pub(super) left: u64,
     spacing: Spacing,
-    /// The earliest time of the next request, once one has begun.
+    /// The earliest time of the next request, once a request has been made.
     next_at: Option<Timestamp>,
-    /// The time before which the plan is not over.
+    /// The minimum end time of the plan.
     lasts_until: Option<Timestamp>,
-    /// Whether the peer's stream limit currently prevents further requests; an event announces when
-    /// that changes.
+    /// Whether the peer's stream limit currently prevents further requests; an event reports when
+    /// it allows more.
     pub(super) is_blocked: bool,
 }
 
@@ -27,39 +27,40 @@ pub(super) struct Plan {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Get(Order),
-    /// A request with this many bytes of content.
+    /// A request that uploads this many bytes of content.
     Post(u64),
-    /// Messages of this many bytes that are canceled midway, in each of the possible ways in turn.
+    /// Messages of this many bytes that are canceled midway, cycling through the possible ways of
+    /// cancellation.
     Cancelled {
         size: u64,
     },
 }
 
-/// One request.
+/// A request to be made.
 #[derive(Clone, Debug)]
 pub(super) struct Inquiry {
     pub(super) method: Method,
     pub(super) order: Order,
-    /// The bytes of content that the request carries.
+    /// The number of content bytes in the request.
     pub(super) upload: Option<u64>,
-    /// The bytes of content of a complete response.
+    /// The number of content bytes in a complete response.
     pub(super) expected: u64,
 }
 
 /// The spacing of consecutive requests.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// Each begins when the previous one is complete.
+    /// Each request begins when the previous one is complete.
     Serial,
-    /// Each begins this long after the beginning of the previous one.
+    /// Each request begins this long after the start of the previous one.
     Every(Duration),
 }
 
-/// Longer than anything that can be sent in a run.
+/// A size larger than anything that can be sent in a run.
 const ENDLESS: u64 = 1 << 60;
 
 impl Plan {
-    /// Creates the requests of a part of the traffic that begins at `now`, or once there is a
+    /// Creates the requests of a traffic phase that begins at `now`, or as soon as there is a
     /// connection.
     pub(super) fn new(now: Timestamp, traffic: &Traffic) -> Self {
         let kind = match *traffic {
@@ -92,8 +93,8 @@ impl Plan {
         Self { kind, left, spacing, next_at: None, lasts_until, is_blocked: false }
     }
 
-    /// Returns the next request. For a message that is to be canceled, `random` determines after
-    /// how many bytes.
+    /// Returns the next request. If the message is to be canceled, `random` determines after how
+    /// many bytes.
     pub(super) fn inquiry(&self, random: &mut Random) -> Inquiry {
         match self.kind {
             Kind::Get(order) => {
@@ -139,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether all requests were made and the plan's time is over.
+    /// Returns whether all requests have been made and the plan's minimum duration has elapsed.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.left == 0 && self.lasts_until.is_none_or(|until| until <= now)
     }

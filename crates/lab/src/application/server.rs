@@ -16,7 +16,7 @@ use crate::stack::Stack;
 struct Upload {
     /// Bytes of content that have arrived.
     read: u64,
-    /// The number of bytes after which the remainder is refused.
+    /// The number of bytes after which the server rejects the rest of the request.
     stops_after: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates a server without a client.
+    /// Creates a server that has no client yet.
     pub fn new(http3: Config, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Server, http3, random);
         Self { common: Common::new(http3), uploads: BTreeMap::new() }

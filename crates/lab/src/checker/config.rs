@@ -1,4 +1,4 @@
-//! The settings of an endpoint's stack and of its network, as determined by the setup.
+//! The settings of an endpoint's stack and network, as specified by the setup.
 
 use core::time::Duration;
 
@@ -16,46 +16,46 @@ const LEAST_PACKET_THRESHOLD: u64 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct EndpointConfig {
     pub(super) kind: Kind,
-    /// Whether the stack is observed. For other stacks only datagrams are visible.
+    /// Whether the stack is observed. For other stacks, only datagrams are visible.
     pub(super) is_observed: bool,
-    /// Whether it marks packets with ECN where the path permits it.
+    /// Whether the endpoint marks packets with ECN where the path permits it.
     pub(super) uses_ecn: bool,
-    /// The size of full datagrams; with path MTU discovery, the initial size.
+    /// The size of full datagrams; with path MTU discovery, their initial size.
     pub(super) max_datagram_size: u64,
     /// The initial window in bytes (RFC 9002 §7.2).
     pub(super) initial_window: u64,
     pub(super) maximum_window: u64,
-    /// The round-trip time that timers use until there is a sample.
+    /// The RTT that timers use before the first RTT sample.
     pub(super) initial_rtt: Duration,
-    /// The maximum delay of this endpoint's acknowledgments.
+    /// The maximum ACK delay of this endpoint.
     pub(super) max_ack_delay: Duration,
-    /// The maximum delay of the peer's acknowledgments.
+    /// The maximum ACK delay of the peer.
     pub(super) peer_max_ack_delay: Duration,
-    /// The packet threshold as configured, but at least that of RFC 9002 §6.1.1.
+    /// The configured packet threshold, but at least the minimum in RFC 9002 §6.1.1.
     pub(super) packet_threshold: u64,
-    /// The number of packets that the peer acknowledges at once.
+    /// The number of packets that the peer acknowledges with one ACK frame.
     pub(super) peer_threshold: u64,
     /// The smaller of the two endpoints' idle timeouts.
     pub(super) idle_timeout: Option<Duration>,
     pub(super) path: PathConfig,
 }
 
-/// The known properties of the network in an endpoint's direction.
+/// The known properties of the network in the endpoint's send direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PathConfig {
-    /// Whether delay and rate are constant, except for the queue.
+    /// Whether delay and rate are constant, apart from queueing.
     pub(super) is_steady: bool,
     /// Whether datagrams arrive in the order in which they were sent.
     pub(super) keeps_order: bool,
-    /// Whether acknowledgments return one by one, without being held or lost.
+    /// Whether acknowledgments return one by one, without being delayed or lost.
     pub(super) returns_at_once: bool,
     /// Whether datagrams may arrive that cannot be attributed to a connection.
     pub(super) corrupts: bool,
-    /// Whether there is no other flow on it.
+    /// Whether the path carries no other flow.
     pub(super) is_alone: bool,
-    /// The rate of the bottleneck, in bytes of payload, if it is known and constant.
+    /// The bottleneck's payload rate in bytes, if it is known and constant.
     pub(super) bottleneck: Option<Rate>,
-    /// The round-trip time without queues.
+    /// The round-trip time without queueing delay.
     pub(super) round_trip: Duration,
 }
 
@@ -124,31 +124,31 @@ impl PathConfig {
     }
 }
 
-/// Returns whether a disturbance of the network has such an effect.
+/// Returns whether the network has a disturbance whose effect matches the predicate.
 fn disturbs(network: &LinkConfig, is_such: fn(Effect) -> bool) -> bool {
     network.disturbances.iter().any(|disturbance| is_such(disturbance.effect))
 }
 
-/// Returns whether datagrams may overtake each other because of it.
+/// Returns whether this effect may reorder datagrams.
 const fn reorders(effect: Effect) -> bool {
     matches!(effect, Effect::Reorder(_) | Effect::One { fate: Fate::Delayed(_), .. })
 }
 
-/// Returns whether a datagram may be corrupted by it.
+/// Returns whether this effect may corrupt datagrams.
 const fn corrupts(effect: Effect) -> bool {
     matches!(effect, Effect::One { fate: Fate::Corrupted { .. }, .. })
 }
 
-/// Returns the part of a rate that is available to payloads of full size, after the overhead of
-/// lower layers.
+/// Returns the part of a link rate that is available to full-sized payloads, after lower-layer
+/// overhead.
 fn without_overhead(rate: Rate, conditions: &Conditions, end: &EndSetup) -> Rate {
     // With path MTU discovery, datagrams may be so large that the overhead is negligible.
     let size = u64::from(if end.discovers_mtu { u16::MAX } else { end.max_datagram_size });
     rate.scaled(size, size + u64::from(conditions.overhead))
 }
 
-/// Returns whether there is nothing but a constant delay, a constant rate with a queue, and loss.
-/// Any other condition makes it `false`.
+/// Returns whether the conditions are limited to a constant delay, a constant rate with a queue,
+/// and loss.
 fn is_steady(conditions: &Conditions) -> bool {
     *conditions
         == Conditions {

@@ -1,4 +1,4 @@
-//! The contents of a packet that the records need.
+//! Packet contents that the records need.
 
 use clearway_wire::header::ProtectedHeader;
 use clearway_wire::{Frame, PacketType, Reader};
@@ -12,8 +12,8 @@ pub(super) struct Contents {
     pub(super) is_in_flight: bool,
     /// Whether the packet contains an ACK frame.
     pub(super) has_ack: bool,
-    /// Whether the packet contains more than stream data, or the end of a stream: the records of
-    /// the receiving endpoint need it.
+    /// Whether the packet contains more than stream data, or contains the end of a stream, and so
+    /// matters to the receiving endpoint's records.
     pub(super) concerns_receiver: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
     contents
 }
 
-/// Returns whether there is a Handshake packet in `datagram`, judging by the unencrypted parts of
+/// Returns whether there is a Handshake packet in `datagram`, based on the unencrypted parts of the
 /// headers.
 pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
     let mut rest = datagram;
@@ -52,7 +52,7 @@ mod tests {
 
     /// An Initial packet of version 1 without connection IDs and token, with five bytes of content.
     const INITIAL: [u8; 14] = [0xc0, 0, 0, 0, 1, 0, 0, 0, 5, 1, 2, 3, 4, 5];
-    /// A Handshake packet of the same kind.
+    /// A Handshake packet of the same structure.
     const HANDSHAKE: [u8; 13] = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];
     const SHORT: [u8; 5] = [0x40, 1, 2, 3, 4];
 

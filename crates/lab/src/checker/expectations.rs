@@ -1,12 +1,12 @@
 //! The expectations for each controller: the only part of the lab that depends on the controller.
-//! This file hides which controller a [`Kind`] stands for, so other code can only query the
-//! consequences.
+//! This file hides which controller a [`Kind`] stands for, so other code can query only how it
+//! behaves.
 
 use core::time::Duration;
 
 use clearway_congestion::{Phase, Suppressor};
 
-/// A controller, if its behavior is known.
+/// A controller, with its expected behavior if that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind(Known);
 
@@ -18,7 +18,7 @@ enum Known {
     Cubic,
     /// draft-ietf-ccwg-bbr-06.
     Bbr,
-    /// Any other controller: only what holds for all of them is expected.
+    /// Any other controller: only the properties common to all controllers are checked.
     Other,
 }
 
@@ -29,36 +29,38 @@ const CRUISE: Phase = Phase::Other("probe_bw_cruise");
 /// The phase in which BBR measures the round-trip time without a queue.
 const PROBE_RTT: Phase = Phase::Other("probe_rtt");
 
-/// The minimum growth in a stage of congestion avoidance.
+/// The minimum window growth in a congestion avoidance phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StageGrowth {
-    /// Tenths of a datagram for each window acknowledged.
+    /// The growth per acknowledged window, in tenths of a datagram.
     pub(crate) tenths: u64,
-    /// Whether the growth is required only if it is known where the stage began.
+    /// Whether growth is required only if the start of the phase is known.
     pub(crate) needs_beginning: bool,
 }
 
-/// The minimum growth of the window from its minimum, with data waiting and without loss.
+/// The minimum growth of the window from its minimum when the sender always has data and nothing is
+/// lost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Regrowth {
-    /// The minimum window, in datagrams.
+    /// The size of the minimum window, in datagrams.
     pub(crate) smallest: f64,
-    /// The number of round trips after which it grows once ...
+    /// The number of round trips within which the window must grow once, together with the
+    /// additional time.
     pub(crate) rounds: f64,
-    /// ... and the additional time,
+    /// The time allowed in addition to the round trips.
     pub(crate) time: Duration,
-    /// to this multiple of its value,
+    /// The multiple of its value to which the window must grow.
     pub(crate) factor: f64,
-    /// and by this many datagrams.
+    /// The number of datagrams by which the window must grow.
     pub(crate) datagrams: f64,
 }
 
 impl Regrowth {
-    /// The growth of loss-based controllers (RFC 9002 §7.2): half a datagram per round trip
-    /// (property L1).
+    /// The minimum growth for loss-based controllers (RFC 9002 §7.2): half a datagram per round
+    /// trip (property L1).
     pub(crate) const BY_ACKNOWLEDGEMENTS: Self =
         Self { smallest: 2.0, rounds: 1.0, time: Duration::ZERO, factor: 1.0, datagrams: 0.5 };
-    /// The growth of BBR: a quarter with each probe (property L8).
+    /// The minimum growth for BBR: a quarter with each probe (property L8).
     const BY_PROBES: Self = Self {
         smallest: 4.0,
         rounds: 17.0,
@@ -68,23 +70,22 @@ impl Regrowth {
     };
 }
 
-/// The maximum time that something may last.
+/// The maximum duration of a phase or condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
-    /// The longer of this many packet-timed rounds and this much time.
+    /// The longer of this many packet-timed rounds and this duration.
     Longer(u64, Duration),
-    /// This much time, and this many rounds in addition.
+    /// The sum of this duration and this many packet-timed rounds.
     Sum(u64, Duration),
 }
 
 impl Bound {
-    /// Returns whether `rounds` that took `time` are too long.
+    /// Returns whether `rounds` that took `time` exceed the limit.
     pub(crate) fn is_exceeded(self, rounds: u64, time: Duration) -> bool {
         match self {
             Self::Longer(most, longest) => rounds > most && time > longest,
             Self::Sum(most, longest) => {
-                // In addition to `longest` there were as many rounds as fit into the remaining
-                // time.
+                // In addition to `longest`, as many rounds passed as fit into the remaining time.
                 let rest = time.saturating_sub(longest).as_nanos();
                 rest.saturating_mul(u128::from(rounds)) > time.as_nanos() * u128::from(most)
             }
@@ -96,11 +97,12 @@ const fn rounds(rounds: u64) -> Option<Bound> {
     Some(Bound::Longer(rounds, Duration::ZERO))
 }
 
-/// The duration of a ProbeBW cycle from DOWN to REFILL: 2 to 3 s, or 63 rounds if those are over
-/// earlier (BBR §4.3.3.6). REFILL and UP take these additional rounds, three of them to detect a
+/// The duration of a ProbeBW cycle from DOWN to REFILL: 2 to 3 s, or 63 rounds if they end earlier
+/// (BBR §4.3.3.6). The additional rounds are for REFILL and UP, including three to detect a
 /// plateau.
 const PROBE_CYCLE: Bound = Bound::Sum(8, Duration::from_millis(3_100));
-/// Like [`PROBE_CYCLE`], when a ProbeRTT has ended a probe: the next one is a cycle away.
+/// Like [`PROBE_CYCLE`], for a probe that ProbeRTT has interrupted: the next probe follows a full
+/// cycle later.
 const INTERRUPTED_CYCLE: Bound = Bound::Sum(16, Duration::from_millis(6_400));
 
 impl Kind {
@@ -114,13 +116,13 @@ impl Kind {
         })
     }
 
-    /// Returns whether it is driven by losses as in RFC 9002 §7: slow start, one reduction for each
-    /// recovery period, congestion avoidance.
+    /// Returns whether the controller is driven by losses as in RFC 9002 §7: slow start, one
+    /// reduction per recovery period, and congestion avoidance.
     pub(crate) const fn is_loss_based(self) -> bool {
         matches!(self.0, Reno | Cubic)
     }
 
-    /// Returns the minimum window, in datagrams (RFC 9002 §7.2; BBR: MinPipeCwnd).
+    /// Returns the controller's minimum window, in datagrams (RFC 9002 §7.2; BBR: MinPipeCwnd).
     pub(crate) const fn floor(self) -> u64 {
         match self.0 {
             Reno | Cubic => 2,
@@ -129,7 +131,7 @@ impl Kind {
         }
     }
 
-    /// Returns the part of the window that must remain after a reduction for losses, in hundredths;
+    /// Returns the percentage of the window that must remain after a loss-triggered reduction;
     /// `None` if it is unknown.
     pub(crate) const fn beta(self) -> Option<u64> {
         match self.0 {
@@ -139,8 +141,8 @@ impl Kind {
         }
     }
 
-    /// Returns the part of the window that must remain after a reduction for CE marks in congestion
-    /// avoidance, in hundredths (RFC 8511).
+    /// Returns the percentage of the window that must remain after a reduction triggered by CE
+    /// marks in congestion avoidance (RFC 8511).
     pub(crate) const fn beta_of_marks(self) -> Option<u64> {
         match self.0 {
             Reno => Some(80),
@@ -149,14 +151,14 @@ impl Kind {
         }
     }
 
-    /// Returns whether it treats CE marks as congestion: RFC 9002 §7.1 and the BBR draft require it
-    /// where packets are marked.
+    /// Returns whether the controller treats CE marks as congestion. RFC 9002 §7.1 and the BBR
+    /// draft require this where packets are marked.
     pub(crate) const fn answers_marks(self) -> bool {
         matches!(self.0, Reno | Cubic | Bbr)
     }
 
-    /// Returns whether the window may return to an earlier value at once. BBR restores the window
-    /// that it had saved when losses are repaired or were spurious, and after ProbeRTT (BBR
+    /// Returns whether the window may return to an earlier value immediately. BBR restores the
+    /// window that it had saved when losses are repaired or were spurious, and after ProbeRTT (BBR
     /// §5.6.4.4, RestoreCwnd).
     pub(crate) const fn restores_window(self) -> bool {
         matches!(self.0, Bbr)
@@ -165,9 +167,9 @@ impl Kind {
     /// Returns the minimum pacing rate, in tenths of the minimum window per round trip.
     pub(crate) const fn pacing_floor_tenths(self) -> u64 {
         match self.0 {
-            // RFC 9002 §7.7: N is not less than one.
+            // RFC 9002 §7.7: N must be at least 1.
             Reno | Cubic => 10,
-            // One of the four datagrams of MinPipeCwnd per round trip, and the pacing margin. Where
+            // One of MinPipeCwnd's four datagrams per round trip, less the pacing margin. Where
             // fewer than four packets fill the path (a sub-packet BDP), the measured rate is the
             // right one.
             Bbr => 2,
@@ -175,25 +177,26 @@ impl Kind {
         }
     }
 
-    /// Returns whether its window follows the curves of RFC 9438 in congestion avoidance.
+    /// Returns whether the controller's window follows the curves of RFC 9438 in congestion
+    /// avoidance.
     pub(crate) const fn follows_cubic_curve(self) -> bool {
         matches!(self.0, Cubic)
     }
 
-    /// Returns whether it counts its window in whole datagrams in congestion avoidance, so that no
-    /// more is ever in flight.
+    /// Returns whether the controller rounds its window down to whole datagrams in congestion
+    /// avoidance, so that bytes in flight never exceed that.
     pub(crate) const fn counts_whole_datagrams(self) -> bool {
         matches!(self.0, Cubic)
     }
 
     /// Returns whether growth in congestion avoidance depends only on acknowledged bytes, so that a
-    /// round that is not clean ends a stretch of growth. With a curve, growth continues from where
-    /// it was.
+    /// round with losses ends the measured growth. A controller that follows a curve resumes growth
+    /// where it stopped.
     pub(crate) const fn grows_by_acknowledgements_only(self) -> bool {
         matches!(self.0, Reno)
     }
 
-    /// Returns the minimum growth in a stage of congestion avoidance (property L1).
+    /// Returns the minimum growth in a congestion avoidance phase (property L1).
     pub(crate) const fn stage_growth(self) -> StageGrowth {
         match self.0 {
             Cubic => StageGrowth { tenths: 5, needs_beginning: true },
@@ -201,8 +204,9 @@ impl Kind {
         }
     }
 
-    /// Returns the number of clean rounds within which it uses a clean path (property L2), if slow
-    /// start needs `doublings` up to its threshold, and `linear` datagrams are left from there.
+    /// Returns the maximum number of clean rounds until the controller fully uses a clean path
+    /// (property L2). Slow start needs `doublings` rounds to reach its threshold, and `linear`
+    /// datagrams of growth remain after that.
     pub(crate) const fn escape_rounds(self, doublings: u64, linear: u64) -> u64 {
         match self.0 {
             Reno => doublings + 8 + linear * 10 / 9,
@@ -212,13 +216,14 @@ impl Kind {
         }
     }
 
-    /// Returns the time that it has for that in any case: two probe cycles.
+    /// Returns the minimum time that the controller has for using a clean path fully: two probe
+    /// cycles.
     pub(crate) const fn escape_time(self) -> Option<Duration> {
         if self.is_loss_based() { None } else { Some(Duration::from_millis(6_600)) }
     }
 
-    /// Returns the phase in which its pacing rate is its estimate of the path's rate, and the queue
-    /// should be short; `None` for a controller that makes no such estimate.
+    /// Returns the phase in which the controller's pacing rate is its estimate of the path's rate
+    /// and the queue should be short; `None` for controllers without such an estimate.
     pub(crate) const fn cruising_phase(self) -> Option<Phase> {
         match self.0 {
             Bbr => Some(CRUISE),
@@ -226,12 +231,12 @@ impl Kind {
         }
     }
 
-    /// Returns whether a probe for bandwidth is interrupted in `phase`.
+    /// Returns whether `phase` interrupts a bandwidth probe.
     pub(crate) fn interrupts_probe(self, phase: Phase) -> bool {
         phase == PROBE_RTT
     }
 
-    /// Returns how its window regrows from its minimum.
+    /// Returns how the controller's window regrows from its minimum.
     pub(crate) const fn regrowth(self) -> Regrowth {
         match self.0 {
             Bbr => Regrowth::BY_PROBES,
@@ -239,41 +244,43 @@ impl Kind {
         }
     }
 
-    /// Returns the number of clean rounds within which it grows from any state that a search
-    /// visits.
+    /// Returns the number of clean rounds within which the window must grow from any state that the
+    /// search visits.
     pub(crate) const fn explored_rounds(self) -> u32 {
         match self.0 {
-            // It grows with every acknowledgment: L1's four rounds, the recovery period that they
-            // may begin with, and the round in which it ends.
+            // The window grows with every acknowledgment. The limit consists of L1's four rounds,
+            // the recovery period in which they may begin, and the round in which recovery ends.
             Reno => 6,
-            // A curve may lie below the window for a while, and BBR has cycles.
+            // CUBIC's curve may be below the window for a while, and BBR has probe cycles.
             Cubic | Bbr | Other => 80,
         }
     }
 
-    /// Returns how long it may be in `phase` while data waits, ACKs arrive and nothing is lost.
+    /// Returns how long the controller may stay in `phase` while the sender has data waiting, ACKs
+    /// arrive and nothing is lost.
     pub(crate) fn phase_bound(self, phase: Phase) -> Option<Bound> {
         match (self.0, phase) {
-            // RFC 9002 §7.3.2: until a packet sent in it is acknowledged.
+            // RFC 9002 §7.3.2: recovery lasts until a packet sent during recovery is acknowledged.
             (_, Phase::Recovery) => rounds(2),
-            // RFC 9406 §4.3: CSS_ROUNDS is 5. Its rounds and the checker's begin at different
-            // packets.
+            // RFC 9406 §4.3: CSS_ROUNDS is 5. The controller's rounds and the checker's begin at
+            // different packets.
             (_, Phase::ConservativeSlowStart) => rounds(7),
             (Bbr, Phase::Other(name)) => bbr_phase_bound(name),
             _ => None,
         }
     }
 
-    /// Returns how long `suppressor` may hold while data waits and nothing is lost, and the window
-    /// does not grow.
+    /// Returns how long `suppressor` may be in effect while data waits, nothing is lost, and the
+    /// window does not grow.
     pub(crate) fn suppressor_bound(self, suppressor: Suppressor) -> Option<Bound> {
         if suppressor == Suppressor::MaximumWindow {
-            // There is no bound; S3 checks the maximum.
+            // There is no time limit; S3 checks the maximum.
             None
         } else if suppressor == Suppressor::Recovery {
             rounds(2)
         } else if suppressor == Suppressor::NotLimited {
-            // It is removed with the first acknowledgment after data began to wait.
+            // The suppressor is removed by the first acknowledgment after the sender stops being
+            // application-limited.
             rounds(2)
         } else if suppressor == Suppressor::ConservativeSlowStart {
             rounds(7)
@@ -282,8 +289,8 @@ impl Kind {
         }
     }
 
-    /// Returns the time within which the pacing budget of a controller with a probe cycle must have
-    /// grown.
+    /// Returns the time within which the pacing budget of a controller with a probe cycle must
+    /// grow.
     pub(crate) const fn growth_bound(self, is_interrupted: bool) -> Bound {
         if is_interrupted { INTERRUPTED_CYCLE } else { PROBE_CYCLE }
     }
@@ -291,12 +298,12 @@ impl Kind {
 
 fn bbr_phase_bound(name: &str) -> Option<Bound> {
     match name {
-        // Three rounds, and the phase begins and ends within a round.
+        // Three rounds; the phase begins and ends in the middle of a round.
         "drain" => rounds(5),
         "probe_bw_down" => Some(Bound::Longer(4, Duration::from_millis(3_100))),
         "probe_bw_cruise" => Some(Bound::Longer(4, Duration::from_millis(3_100))),
         "probe_bw_refill" => rounds(2),
-        // Draining, which may take four rounds, 200 ms, and two rounds.
+        // Draining (up to four rounds), 200 ms, and two more rounds.
         "probe_rtt" => Some(Bound::Sum(6, Duration::from_millis(200))),
         // STARTUP and UP continue while there is more bandwidth to be found.
         _ => None,

@@ -1,11 +1,11 @@
-//! The latest events, recorded cheaply and formatted only when they are needed.
+//! The latest events, recorded cheaply and formatted only on demand.
 
 use clearway_transport::{SendLimit, SpaceId};
 use clearway_units::Timestamp;
 
 use crate::end::{EndId, Side};
 
-/// The number of events that are remembered.
+/// The number of events that are kept.
 const LENGTH: usize = 64;
 /// The number of events that are formatted.
 const TOLD: usize = 50;

@@ -1,4 +1,4 @@
-//! Liveness properties: what must happen, each within a bound.
+//! Liveness properties: what must happen, and within which limit.
 
 pub(super) mod armed;
 pub(super) mod escape;

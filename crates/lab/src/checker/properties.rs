@@ -69,7 +69,7 @@ pub enum Property {
 
 use Property::*;
 
-/// The place where a property is checked.
+/// Where a property is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In every run, at every event, by the checker.
@@ -78,7 +78,7 @@ pub enum Place {
     Across,
     /// The property is not checked.
     Nowhere {
-        /// The reason.
+        /// The reason why it is not checked.
         reason: &'static str,
     },
 }
@@ -91,7 +91,7 @@ impl Property {
         L12, M1, M2, M3, M4, M5, M6, M7, M8, M9, Fa, Fb, Fc, Fd,
     ];
 
-    /// Returns its ID, such as "L1".
+    /// Returns the property's ID, such as "L1".
     pub const fn id(self) -> &'static str {
         entry(self).id
     }
@@ -101,12 +101,12 @@ impl Property {
         entry(self).meaning
     }
 
-    /// Returns a short description of how it is checked.
+    /// Returns a short description of how the property is checked.
     pub const fn method(self) -> &'static str {
         entry(self).method
     }
 
-    /// Returns where it is checked.
+    /// Returns where the property is checked.
     pub const fn place(self) -> Place {
         match self {
             M1 | M2 | M3 | M4 | M5 | M6 | M7 | M8 | M9 | Fa | Fb | Fc | Fd => Place::Across,

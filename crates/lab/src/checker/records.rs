@@ -1,5 +1,5 @@
-//! The checker's records of one endpoint, derived from wire events without relying on the stack's
-//! state.
+//! The checker's records of one endpoint, derived from observed packets without relying on the
+//! stack's state.
 
 mod acknowledgements;
 mod addresses;
@@ -72,24 +72,23 @@ pub(super) struct EndpointRecords {
     pub(super) mtu: MtuRecords,
     pub(super) marks: MarkRecords,
     pub(super) peer_acks: PeerAcks,
-    /// Whether the peer's last address change was not merely a port change (RFC 9000 §9.4).
+    /// Whether the peer's last address change was more than a port change (RFC 9000 §9.4).
     pub(super) is_at_other_host: bool,
-    /// The latest metrics on this path.
+    /// The latest recovery metrics on this path.
     pub(super) metrics: Option<Metrics>,
-    /// The largest window on this path.
+    /// The largest congestion window on this path.
     pub(super) largest_window: u64,
-    /// The reason that sending stopped, as reported by the stack.
+    /// The reason why sending stopped, as reported by the stack.
     pub(super) limit: Option<SendLimit>,
-    /// The time for which congestion control has held data back.
+    /// The time for which congestion control has limited sending.
     pub(super) held: HeldTime,
-    /// The time until which the pacer holds data back, as reported by the stack.
+    /// The time until which the pacer delays sending, as reported by the stack.
     pub(super) paced_until: Option<Timestamp>,
-    /// The number of probe timeouts that expired, in total and since something was newly
-    /// acknowledged.
+    /// The number of probe timeouts that expired, in total and since the last new acknowledgment.
     pub(super) expiries: u64,
     pub(super) expiries_in_a_row: u32,
-    /// The number of ack-eliciting packets received since the first of those: each may skip the
-    /// backoff of one timeout.
+    /// The number of ack-eliciting packets received since the first of those probe timeouts. Each
+    /// packet may skip the backoff of one timeout.
     pub(super) ack_eliciting_since: u32,
     /// Bytes of content that the application has written.
     pub(super) written: u64,
@@ -111,40 +110,41 @@ pub(super) struct Stage {
     /// Whether a packet was received and decrypted.
     pub(super) has_opened: bool,
     pub(super) discarded: [bool; 3],
-    /// Whether the peer is also observed, and is the other end of this connection.
+    /// Whether the peer is also observed and is the other endpoint of this connection.
     pub(super) is_peer_watched: bool,
 }
 
-/// The time at which the last packet was received, and since which the next one is awaited (RFC
-/// 9000 §10.1).
+/// The time at which the last packet was received, and since when the next one is awaited (RFC 9000
+/// §10.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
-    /// Received ack-eliciting packets of each space for which no ACK frame was sent yet.
+    /// Received ack-eliciting packets of each space that have not been acknowledged yet.
     pub(super) unacknowledged: [Option<Unacknowledged>; 3],
-    /// The peer's requests for these ACK frames.
+    /// The peer's requests that affect these ACK frames.
     pub(super) ack_requests: AckRequests,
-    /// The last received packet of each space: when, and whether its number is the highest so far.
+    /// The last received packet of each space: its arrival time, and whether its number is the
+    /// highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
-    /// The highest received number of each space.
+    /// The highest received packet number of each space.
     pub(super) highest: [Option<u64>; 3],
 }
 
-/// Received ack-eliciting packets of a space for which no ACK frame was sent yet.
+/// Received ack-eliciting packets of one space that have not been acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unacknowledged {
     pub(super) since: Timestamp,
     /// The latest time at which an ACK frame must be sent.
     pub(super) due: Timestamp,
     pub(super) packets: u64,
-    /// Whether an IMMEDIATE_ACK frame was among them.
+    /// Whether one of the packets contained an IMMEDIATE_ACK frame.
     pub(super) is_requested: bool,
 }
 
 impl Reception {
-    /// Processes a received ack-eliciting packet, with an IMMEDIATE_ACK frame if `is_requested`.
-    /// Its acknowledgment may be delayed by `max_ack_delay`.
+    /// Processes a received ack-eliciting packet, which contains an IMMEDIATE_ACK frame if
+    /// `is_requested`. Its acknowledgment may be delayed by `max_ack_delay`.
     pub(super) fn on_ack_eliciting(
         &mut self,
         now: Timestamp,
@@ -186,8 +186,8 @@ impl Reception {
         self.last[space as usize].is_some_and(|(_, is_newest)| is_newest)
     }
 
-    /// Returns whether what was received at this moment is newer than everything before it, in some
-    /// space; also if nothing was received.
+    /// Returns whether a packet received at this moment is newer, in some space, than everything
+    /// received before; also returns true if nothing was received.
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
         present.peek().is_none() || present.any(|(_, is_newest)| *is_newest)
@@ -195,7 +195,7 @@ impl Reception {
 }
 
 impl EndpointRecords {
-    /// Creates records without any events.
+    /// Creates empty records.
     pub(super) fn new(side: Side, config: EndpointConfig) -> Self {
         let rounds = Rounds::new(Timestamp::ORIGIN, 0, config.initial_window);
         let rtt = RttRecords::new(config.initial_rtt);
@@ -235,12 +235,12 @@ impl EndpointRecords {
         }
     }
 
-    /// Returns the maximum datagram size (MDS).
+    /// Returns the maximum datagram size, called MDS in the properties.
     pub(super) fn datagram(&self) -> u64 {
         self.mtu.size
     }
 
-    /// Returns the congestion window (C).
+    /// Returns the congestion window, called C in the properties.
     pub(super) fn window(&self) -> u64 {
         self.metrics.as_ref().map_or(self.config.initial_window, |m| m.congestion.window)
     }
@@ -250,19 +250,19 @@ impl EndpointRecords {
         self.config.kind.floor() * self.datagram()
     }
 
-    /// Returns how much of the window is unused.
+    /// Returns the unused part of the window.
     pub(super) fn room(&self) -> u64 {
         self.window().saturating_sub(self.ledger.in_flight())
     }
 
-    /// Returns the smoothed round-trip time, once there is a sample.
+    /// Returns the smoothed RTT, once there is a sample.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
     /// Returns the time after sending at which this endpoint declares a packet lost (RFC 9002
-    /// §6.1.2); zero without a sample. After reordering that may be up to two round trips or a
-    /// probe timeout.
+    /// §6.1.2); zero if there is no RTT sample. After reordering, the threshold may be up to two
+    /// round trips or a probe timeout.
     pub(super) fn time_threshold(&self) -> Duration {
         let Some(metrics) = &self.metrics else { return Duration::ZERO };
         let Some(rtt) = metrics.rtt else { return Duration::ZERO };
@@ -271,7 +271,7 @@ impl EndpointRecords {
         metrics.loss_thresholds.time.min(least.max(longest))
     }
 
-    /// Returns the probe timeout without backoff, with the longest delay that the peer may add (RFC
+    /// Returns the probe timeout without backoff, including the maximum ACK delay of the peer (RFC
     /// 9002 §6.2.1).
     pub(super) fn probe_timeout(&self) -> Duration {
         let (smoothed, variation) = match self.metrics.as_ref().and_then(|metrics| metrics.rtt) {
@@ -281,7 +281,7 @@ impl EndpointRecords {
         smoothed + (4 * variation).max(Duration::from_millis(1)) + self.config.peer_max_ack_delay
     }
 
-    /// Returns when a probe timer may expire at the earliest (RFC 9002 §6.2.1).
+    /// Returns the earliest time at which a probe timer may expire (RFC 9002 §6.2.1).
     pub(super) fn earliest_expiry(&self) -> Expiry {
         let base = self.rtt.probe_timeout();
         let is_armed = |space| self.ledger.awaits_acknowledgement_in(space);
@@ -297,8 +297,8 @@ impl EndpointRecords {
         )
     }
 
-    /// Returns how much may be sent to an unvalidated address; `None` if there is no such limit. A
-    /// client need not validate its server (RFC 9000 §8.1).
+    /// Returns how many bytes may be sent to an unvalidated address; `None` if there is no limit. A
+    /// client need not validate its server's address (RFC 9000 §8.1).
     pub(super) fn credit(&self) -> Option<u64> {
         match self.side {
             Side::Client => None,
@@ -306,8 +306,8 @@ impl EndpointRecords {
         }
     }
 
-    /// Like [`credit`](Self::credit), but the lower of two addresses while the server probes the
-    /// previous one.
+    /// Like [`credit`](Self::credit), but the lower value of two addresses while the server probes
+    /// the previous one.
     pub(super) fn least_credit(&self) -> Option<u64> {
         match self.side {
             Side::Client => None,
@@ -315,13 +315,13 @@ impl EndpointRecords {
         }
     }
 
-    /// Returns whether data is certainly waiting that the peer's flow control permits: the
-    /// application wrote more than was sent on all streams together, including framing.
+    /// Returns whether data permitted by the peer's flow control is certainly waiting: the
+    /// application has written more than was sent on all streams in total, including framing.
     pub(super) fn has_backlog(&self) -> bool {
         self.written > self.streams.kept() && self.streams.permits(self.datagram())
     }
 
-    /// Returns whether the stack reports that congestion control holds data back.
+    /// Returns whether the stack reports that congestion control limits sending.
     pub(super) fn is_held(&self) -> bool {
         self.limit.is_some_and(SendLimit::is_congestion_control)
     }

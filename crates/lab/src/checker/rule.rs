@@ -6,7 +6,7 @@ use clearway_units::Timestamp;
 use super::properties::Property;
 use super::records::{EndpointRecords, Lost, Report};
 
-/// The outcome of a check: an error describes the violation, with figures.
+/// The result of a check; an error describes the violation, with figures.
 pub(super) type Verdict = Result<(), String>;
 
 /// A packet that was sent; the records already include it.
@@ -22,13 +22,13 @@ pub(super) struct SentEvent {
 }
 
 impl SentEvent {
-    /// Returns whether congestion control has to permit it.
+    /// Returns whether the packet is subject to congestion control.
     pub(super) fn is_gated(&self) -> bool {
         self.is_in_flight && !self.is_probe && !self.is_path_probe && !self.is_mtu_probe
     }
 }
 
-/// The state after an endpoint did everything that it could do.
+/// The state after an endpoint has done everything that it can do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
     /// The stack's next deadline.
@@ -38,7 +38,7 @@ pub(super) struct Settled {
 /// The check of one property at one endpoint. A rule implements the methods for the events that
 /// concern it.
 pub(super) trait Rule: Default {
-    /// The property that it checks.
+    /// The property that the rule checks.
     const PROPERTY: Property;
 
     /// Processes a packet that was sent.
@@ -46,28 +46,29 @@ pub(super) trait Rule: Default {
         Ok(())
     }
 
-    /// Processes a received packet. The records already include what it acknowledged.
+    /// Processes a received packet. The records already include its acknowledgments.
     fn on_received(&mut self, _records: &EndpointRecords, _is_ack_eliciting: bool) -> Verdict {
         Ok(())
     }
 
-    /// Processes a packet that was declared lost. The records include what was acknowledged before.
+    /// Processes a packet that was declared lost. The records already include acknowledgments
+    /// processed before.
     fn on_lost(&mut self, _records: &EndpointRecords, _lost: &Lost) -> Verdict {
         Ok(())
     }
 
-    /// Processes the stack's report after an event. The recovery period in the records is the one
-    /// before it.
+    /// Processes the stack's report after an event. The records contain the recovery period before
+    /// the event.
     fn on_report(&mut self, _records: &EndpointRecords, _report: &Report<'_>) -> Verdict {
         Ok(())
     }
 
-    /// Processes a report of the bytes in flight when nothing else has changed.
+    /// Processes a report of bytes in flight when nothing else has changed.
     fn on_quiet(&mut self, _records: &EndpointRecords, _metrics: &Metrics) -> Verdict {
         Ok(())
     }
 
-    /// Processes data that the pacer holds back.
+    /// Processes a report that the pacer delays data.
     fn on_paced(&mut self, _records: &EndpointRecords, _until: Timestamp) -> Verdict {
         Ok(())
     }
@@ -77,15 +78,15 @@ pub(super) trait Rule: Default {
         Ok(())
     }
 
-    /// Processes the end of the endpoint's turn.
+    /// Processes the end of an endpoint's turn.
     fn on_settled(&mut self, _records: &EndpointRecords, _settled: &Settled) -> Verdict {
         Ok(())
     }
 
-    /// Processes a change of the destination to another address of the peer.
+    /// Processes a change of the destination to another peer address.
     fn on_moved(&mut self, _records: &EndpointRecords) {}
 
-    /// Processes a change of the size of full datagrams.
+    /// Processes a change in the size of full datagrams.
     fn on_mtu(&mut self, _records: &EndpointRecords) {}
 
     /// Processes a change to another path.

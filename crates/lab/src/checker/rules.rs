@@ -134,8 +134,7 @@ macro_rules! rules {
 
 #[cfg(test)]
 impl Rules {
-    /// Returns the number of stages of congestion avoidance for which S24 has compared several
-    /// rounds.
+    /// Returns the number of congestion avoidance phases for which S24 has compared several rounds.
     pub(super) fn stages_judged(&self) -> u64 {
         self.cubic.judged
     }
@@ -152,7 +151,8 @@ fn ask<R: Rule>(
     question().map_err(|explanation| Failure::new(R::PROPERTY, explanation))
 }
 
-// If one event violates several properties, the first of these is reported: the most specific ones come first.
+// If one event violates several properties, the first one in this order is reported: the most
+// specific ones come first.
 rules! {
     in_flight: InFlight,
     loss: LossDetection,

@@ -1,4 +1,4 @@
-//! Observes one endpoint: turns observations into records, and applies its rules.
+//! Observes one endpoint: converts observations to records, and applies the rules.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use super::rule::{SentEvent, Settled};
 use super::rules::{Failure, Rules};
 use crate::end::Side;
 
-/// The records of an endpoint and its rules.
+/// An endpoint's records and rules.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) records: EndpointRecords,
@@ -33,7 +33,7 @@ pub(super) struct Watch {
     path: Option<(u32, SocketAddr)>,
 }
 
-/// The packet numbers that a received packet acknowledged, for the history.
+/// The packet numbers acknowledged by a received packet, for the event history.
 pub(super) struct Acknowledged {
     pub(super) space: SpaceId,
     pub(super) ranges: Option<(u64, u64)>,
@@ -58,19 +58,19 @@ impl Watch {
         }
     }
 
-    /// Returns how many stages of CUBIC's congestion avoidance were judged.
+    /// Returns the number of CUBIC congestion avoidance phases that were checked.
     #[cfg(test)]
     pub(super) fn stages_judged(&self) -> u64 {
         self.rules.stages_judged()
     }
 
-    /// Returns whether `property` is checked here.
+    /// Returns whether `property` is checked at this endpoint.
     pub(super) fn is_on(&self, property: Property) -> bool {
         self.on.contains(property)
     }
 
-    /// Turns a violation that the records themselves detect into a failure of `property`, if that
-    /// is checked.
+    /// Converts a violation that the records themselves detect to a failure of `property`, if the
+    /// property is checked.
     fn own(&self, property: Property, verdict: Result<(), String>) -> Result<(), Failure> {
         match verdict {
             Err(explanation) if self.on.contains(property) => {
@@ -201,7 +201,7 @@ impl Watch {
         let mut is_requested = false;
         let is_newest = records.reception.is_newest(space);
         let mut is_confirmed = records.stage.is_confirmed;
-        // A payload that is already known is not decoded again.
+        // A known payload is not decoded again.
         let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
         let contents = contents::read(payload, |frame| {
             records.delivery.on_frame_received(frame);
@@ -250,8 +250,8 @@ impl Watch {
         tally.prior_in_flight.get_or_insert(records.ledger.in_flight());
         let enough = records.config.packet_threshold;
         records.delivery.on_lost(lost.space, lost.number.get());
-        // A packet that the host could not send is not lost by a threshold, and its loss is not a
-        // sign of congestion.
+        // A packet that the host could not send was not declared lost by a threshold, and its loss
+        // is not a congestion signal.
         let is_unsent = lost.trigger == LossTrigger::Refused;
         if is_unsent {
             records.probes.reset(now);
@@ -330,7 +330,7 @@ impl Watch {
         self.records.event += 1;
         self.records.metrics = Some(*after);
         self.records.largest_window = self.records.largest_window.max(after.congestion.window);
-        // The ACK frames that have not been reported on yet.
+        // These ACK frames have not been reported on yet.
         self.records.tally.pending = tally.pending;
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Watch {
         self.records.held.on_stopped(now, limit.is_congestion_control());
     }
 
-    /// Processes a new size of full datagrams.
+    /// Processes a change in the size of full datagrams.
     pub(super) fn on_mtu(&mut self, now: Timestamp, size: u16) -> Result<(), Failure> {
         self.records.now = now;
         let verdict = self.records.mtu.on_updated(u64::from(size));
@@ -400,8 +400,8 @@ impl Watch {
         records.rounds.spoil();
     }
 
-    /// Processes a client that starts over in another version: its first attempt is never
-    /// acknowledged.
+    /// Handles a client that starts over with another QUIC version: packets of its first attempt
+    /// are never acknowledged.
     pub(super) fn on_begun_again(&mut self, now: Timestamp) {
         let records = &mut self.records;
         records.now = now;
@@ -412,7 +412,7 @@ impl Watch {
         records.rounds.spoil();
     }
 
-    /// Processes the server's rejection of early data: its packets are never acknowledged, and
+    /// Handles the server's rejection of early data: the 0-RTT packets are never acknowledged, and
     /// their contents are retransmitted.
     pub(super) fn on_early_data_rejected(&mut self, now: Timestamp) {
         let records = &mut self.records;
@@ -431,11 +431,11 @@ impl Watch {
         self.rules.on_path(&self.records);
     }
 
-    /// Processes a change of the destination to `remote`. If it is a new address, only a packet
-    /// with the highest number so far may have caused the change (RFC 9000 §9.3).
+    /// Processes a change of the destination to `remote`. If the address is new, only a packet with
+    /// the highest number so far may have caused the change (RFC 9000 §9.3).
     ///
-    /// `is_validated`: the stack reports that the peer is there, which only its response to a
-    /// challenge that was sent there shows (RFC 9000 §8.2.3).
+    /// `is_validated` states that the stack reports the address as validated, which requires a
+    /// response to a challenge that was sent to it (RFC 9000 §8.2.3).
     pub(super) fn on_moved(
         &mut self,
         now: Timestamp,
@@ -445,7 +445,7 @@ impl Watch {
         if is_validated && self.records.side == Side::Server {
             self.own(Property::S23, self.records.addresses.check_validated(remote))?;
         }
-        // The validation of a path is also reported, without a change of address.
+        // Path validation is also reported if the address does not change.
         let path = (socket, remote);
         let before = self.path.replace(path);
         let is_there = before == Some(path);
@@ -471,7 +471,7 @@ impl Watch {
         self.own(Property::L10, verdict)
     }
 
-    /// Processes the end of the connection by a stateless reset.
+    /// Handles the end of the connection by a stateless reset.
     pub(super) fn on_reset(&mut self) -> Result<(), Failure> {
         self.own(Property::S23, self.records.resets.check())
     }
@@ -494,9 +494,9 @@ impl Watch {
     pub(super) fn on_delivered(&mut self, from: SocketAddr, datagram: &[u8]) {
         let EndpointRecords { addresses, config, stage, .. } = &mut self.records;
         addresses.on_delivered(from, datagram.len() as u64);
-        // Only a client that receives packets can have built it (RFC 9000 §8.1). A corrupt first
-        // packet creates a connection that is observed but never used, and a first packet that came
-        // from two addresses creates two.
+        // Only a client that receives packets can have built this packet (RFC 9000 §8.1). A corrupt
+        // first packet creates a connection that is observed but never used, and a first packet
+        // that arrives from two addresses creates two connections.
         let is_unobservable =
             !config.is_observed || !stage.has_opened || addresses.has_other_connection();
         if is_unobservable && contents::has_handshake_packet(datagram) {
@@ -516,7 +516,7 @@ impl Watch {
         self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
     }
 
-    /// Returns whether this endpoint has another connection, which is not observed.
+    /// Returns whether this endpoint has another connection that is not observed.
     pub(super) fn has_other_connection(&self) -> bool {
         self.records.side == Side::Server && self.records.addresses.has_other_connection()
     }
@@ -526,8 +526,8 @@ impl Watch {
         self.records.stage.is_peer_watched = false;
     }
 
-    /// Checks the records' own rules on addresses. A client's sending is not limited: it need not
-    /// validate its server (RFC 9000 §8.1).
+    /// Applies the records' own rules about addresses. A client may send without limit, because it
+    /// need not validate its server's address (RFC 9000 §8.1).
     pub(super) fn on_submitted(
         &mut self,
         to: SocketAddr,
@@ -547,7 +547,7 @@ impl Watch {
     }
 }
 
-/// Checks that a packet received with CE is acknowledged immediately (RFC 9000 §13.2.1), so that
+/// Checks that packets received with CE are acknowledged immediately (RFC 9000 §13.2.1), so that
 /// the sender can respond.
 fn marks_reported_at_once(records: &EndpointRecords) -> Result<(), String> {
     let may_send = records.credit().is_none_or(|credit| credit >= records.datagram());
@@ -610,8 +610,7 @@ fn acknowledge(
             }
             is_any = true;
             feedback.note(packet, path);
-            // As in RFC 9002 §A.7, where lost packets are no longer among those that can be newly
-            // acknowledged.
+            // As in RFC 9002 §A.7, lost packets cannot be newly acknowledged.
             is_ack_eliciting |= packet.is_ack_eliciting && packet.fate == Fate::Outstanding;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
@@ -633,7 +632,7 @@ fn acknowledge(
             rounds.spoil();
         }
     }
-    // A packet that probed another path reveals nothing about this one.
+    // A packet that probed another path provides no information about this one.
     if let Some(packet) = largest.filter(|packet| packet.is_on(path) && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
         tally.rtt = Some(sample);
@@ -658,7 +657,7 @@ fn acknowledge(
     }
 }
 
-/// Returns whether only the bytes in flight have changed, as in reports after a packet.
+/// Returns whether only the bytes in flight have changed, as in the reports after each packet.
 fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
     before.congestion == after.congestion
         && before.pacing_rate == after.pacing_rate
@@ -690,7 +689,7 @@ fn first_metrics(after: &Metrics, records: &EndpointRecords) -> Metrics {
     }
 }
 
-/// Adds the acknowledged packets to the round, and ends it if it is over.
+/// Adds the acknowledged packets to the round, and ends the round if it is complete.
 fn end_round(records: &mut EndpointRecords, tally: &Tally, after: &Metrics) -> Option<Round> {
     if !tally.has_event() {
         return None;

@@ -1,4 +1,5 @@
-//! Tests of S24: CUBIC's window between the growth that RFC 9438 requires and the growth that it permits.
+//! Tests of S24: CUBIC's window must stay between the growth that RFC 9438 requires and the growth
+//! that it permits.
 
 use clearway_congestion::{Algorithm, Phase};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Window};
@@ -9,8 +10,8 @@ use crate::checker::Property::S24;
 use crate::run::{Extras, run};
 use crate::setup::{Setup, Traffic};
 
-/// A hundred datagrams are in flight when one is lost: W_max and cwnd_prior are 100, cwnd_epoch is 70, and K is
-/// cbrt(30 / 0.4) = 4.217 s.
+/// Returns a history with a hundred datagrams in flight, one of which is lost: W_max and cwnd_prior
+/// are 100, cwnd_epoch is 70, and K is cbrt(30 / 0.4) = 4.217 s.
 fn reduced() -> Story {
     let mut story = Story::new("cubic", S24);
     story.hold();
@@ -19,8 +20,8 @@ fn reduced() -> Story {
     story
 }
 
-/// After recovery, sets these windows in datagrams, one after each round trip in which a whole
-/// window arrives and data waits.
+/// Sets these windows (in datagrams) after recovery, one after each round trip in which a whole
+/// window arrives and data is waiting.
 fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
     story.hold();
     story.set_phase(Phase::CongestionAvoidance);
@@ -30,8 +31,7 @@ fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
     }
 }
 
-/// Adds a round trip in which a whole window arrives, and after which the window is `window`
-/// datagrams.
+/// Adds a round trip in which a whole window arrives; after it the window is `window` datagrams.
 fn step(story: &mut Story, window: f64) {
     let (first, last) = story.flight();
     story.wait(story.rtt);
@@ -40,8 +40,8 @@ fn step(story: &mut Story, window: f64) {
     story.report();
 }
 
-/// Returns W_cubic after `rounds` rounds of 100 ms; the first ends recovery, and time begins with
-/// the second.
+/// Returns W_cubic after `rounds` rounds of 100 ms. The first round ends recovery, and the curve's
+/// time begins with the second.
 fn curve(w_max: f64, k: f64, rounds: u32) -> f64 {
     0.4 * (f64::from(rounds.saturating_sub(1)) * 0.1 - k).powi(3) + w_max
 }
@@ -50,7 +50,7 @@ fn concave(rounds: u32) -> f64 {
     curve(100.0, 75.0_f64.cbrt(), rounds)
 }
 
-/// Returns the verdict on a history with `windows`.
+/// Returns the verdict on a history with the given `windows`.
 fn verdict(mut story: Story, windows: impl IntoIterator<Item = f64>) -> Option<&'static str> {
     follow(&mut story, windows);
     story.violation()
@@ -67,7 +67,7 @@ fn s24_the_window_follows_the_curve() {
 
 #[test]
 fn s24_the_window_is_not_ahead_of_its_target() {
-    // A round trip ahead, plus one datagram.
+    // One round trip ahead of the curve, plus one datagram.
     let ahead = |more: f64| {
         let windows = (1..=30).map(concave).chain([concave(32) + more]);
         verdict(reduced(), windows)
@@ -78,7 +78,7 @@ fn s24_the_window_is_not_ahead_of_its_target() {
 
 #[test]
 fn s24_the_window_is_not_behind_the_curve() {
-    // Behind by one datagram.
+    // One datagram behind the curve.
     let behind = |less: f64| {
         let windows = (1..=30).map(concave).chain([concave(31) - less]);
         verdict(reduced(), windows)
@@ -99,15 +99,15 @@ fn s24_k_is_that_of_the_window_at_the_beginning() {
         verdict(story, (1..=10).map(|rounds| curve(59.5, k, rounds).max(49.0)))
     };
     assert_eq!(windows((10.5_f64 / 0.4).cbrt()), None);
-    // K of W_max (1 - beta), as without fast convergence: the curve begins below the window, which
-    // stays unchanged.
+    // K as computed from W_max (1 - beta), without fast convergence: the curve begins below the
+    // window, which stays unchanged.
     assert_eq!(windows((59.5_f64 * 0.3 / 0.4).cbrt()), Some("S24"));
-    // K of zero: at W_max from the first round on.
+    // K is zero: the window is at W_max from the first round.
     assert_eq!(windows(0.0), Some("S24"));
 }
 
-/// Fast convergence applies to a window below W_max, not to one that has stayed at it: 0.85 of
-/// 168,001 bytes is 142,800.85, and the window is kept in whole bytes.
+/// Fast convergence applies to a window below W_max, not to a window at W_max: 0.85 of 168,001
+/// bytes is 142,800.85, and the window is kept in whole bytes.
 #[test]
 fn s24_a_window_at_w_max_is_not_below_it() {
     let grown = |w_max: f64, least: f64| {
@@ -129,8 +129,8 @@ fn s24_a_window_at_w_max_is_not_below_it() {
     assert_eq!(windows(119.0 * 0.85), Some("S24"));
 }
 
-/// Returns the windows of W_est from seven datagrams on, after a window of ten; from ten on, alpha
-/// is `alpha`.
+/// Returns the windows of W_est from seven datagrams upward, after a window of ten; from ten
+/// datagrams on, the additive factor is `alpha`.
 fn estimate(alpha: f64) -> impl Iterator<Item = f64> {
     let mut window = 7.0_f64;
     (0..40).map(move |_| {
@@ -222,7 +222,7 @@ fn s24_what_cannot_be_known_is_not_judged() {
         assert_eq!(story.checker().violation(), None);
         assert_eq!(story.checker().stages_judged(), 0);
     }
-    // Reno has no curve.
+    // Reno's window does not follow a curve.
     let mut story = Story::new("reno", S24);
     story.hold();
     story.cut(5);
@@ -230,8 +230,8 @@ fn s24_what_cannot_be_known_is_not_judged() {
     assert_eq!(story.checker().stages_judged(), 0);
 }
 
-/// Downloads over one path on which W_est is above the curve, and one on which the curve is above
-/// W_est.
+/// Runs downloads over one path on which W_est is above the curve, and over one on which the curve
+/// is above W_est.
 #[test]
 fn s24_judges_what_connections_do() {
     for (delay, size) in [(5, 4_000_000), (50, 4_000_000)] {

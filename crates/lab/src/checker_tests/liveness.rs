@@ -15,13 +15,13 @@ fn l1_slow_start_doubles() {
         story.round(20);
         story.round(datagrams);
     };
-    // A datagram and a tenth allow for rounding.
+    // The tolerance of 1.1 datagrams allows for rounding.
     respects(L1, |story| tell(story, 37));
     // Row 12: one datagram for each acknowledgment.
     violates(L1, |story| tell(story, 36));
 }
 
-/// Returns the verdict on twelve rounds in which the window grows by `bytes` each.
+/// Returns the verdict on `rounds` rounds in which the window grows by `bytes` each.
 fn grows(controller: &str, bytes: u64, rounds: u64) -> Option<&'static str> {
     let mut story = Story::avoiding(controller, L1, 10);
     for _ in 0..rounds {
@@ -94,13 +94,13 @@ fn l1_others_grow_within_a_probe_cycle() {
         story.round(10);
         story.violation()
     };
-    // 3.1 s are 31 rounds, plus eight.
+    // 3.1 s correspond to 31 rounds, plus eight rounds.
     assert_eq!(tell(37, 100_000), None);
     assert_eq!(tell(42, 100_000), Some("L1"));
     assert_eq!(tell(38, 125_000), None, "it probes at 1.25 times the rate");
 }
 
-/// Returns a bottleneck of a hundred datagrams per round trip of 100 ms.
+/// Returns a bottleneck that forwards a hundred datagrams per round trip of 100 ms.
 fn bottleneck() -> LinkConfig {
     let delay = ms(50);
     LinkConfig {
@@ -116,7 +116,7 @@ fn bottleneck() -> LinkConfig {
 
 #[test]
 fn l2_a_clean_path_is_used() {
-    // Ten datagrams per round trip need four doublings, and some additional rounds.
+    // Ten datagrams per round trip require four doublings and some additional rounds.
     let tell = |window: fn(u64) -> u64| {
         let mut story = Story::on(bottleneck(), "reno", L2);
         story.hold();
@@ -129,7 +129,7 @@ fn l2_a_clean_path_is_used() {
 
 #[test]
 fn l3_what_is_outstanding_has_a_deadline() {
-    // 100 + 4 x 12.5 + 25 ms.
+    // The probe timeout is 100 + 4 x 12.5 + 25 ms.
     let tell = |story: &mut Story, deadline: Option<u64>| {
         story.send(2);
         story.wait(ms(100));
@@ -149,8 +149,8 @@ fn l3_the_loss_timer_may_run_longer_than_a_probe_timer() {
         story.send(2);
         story.wait(ms(200));
         story.acknowledge(0, 0);
-        // One sample that the peer delayed: the probe timeout is 10 + 40 + 25 ms, the threshold 225
-        // ms.
+        // With one sample that includes the peer's ACK delay, the probe timeout is 10 + 40 + 25 ms,
+        // and the threshold is 225 ms.
         let rtt = story.metrics.rtt.as_mut().unwrap();
         (rtt.smoothed, rtt.variation) = (ms(10), ms(10));
         story.report();
@@ -225,8 +225,9 @@ fn l4_data_that_may_go_goes() {
     });
 }
 
-/// A client that used two addresses may have two connections at a server, of which one is observed:
-/// what the other sends, to an address that permits more, does not unblock this one.
+/// A client that used two addresses may have two connections at a server, only one of which is
+/// observed. Data sent by the other connection, to an address with a higher limit, does not unblock
+/// this one.
 #[test]
 fn l4_another_connection_s_credit_is_not_this_one_s() {
     let server = EndId { flow: 0, side: Side::Server };
@@ -325,7 +326,8 @@ fn l8_suppressors_let_go() {
             story.suppress(suppressor, true, round);
             story.round(10);
             if flips {
-                // A suppressor that is set again in every round is as bad as one that stays.
+                // A suppressor that is set again in every round is as harmful as one that stays
+                // set.
                 story.suppress(suppressor, false, round);
                 story.report();
             }

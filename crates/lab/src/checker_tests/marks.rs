@@ -9,7 +9,7 @@ use crate::checker::Property::{self, L1, L10, S4, S14, S16, S26};
 
 const FAILED: EcnState = EcnState::Failed(EcnFailure::AllLost);
 
-/// Asserts that a history respects L10, if `is_right`, or violates it.
+/// Asserts that a history respects L10 if `is_right`, and that it violates L10 otherwise.
 fn judge(is_right: bool, tell: impl FnOnce(&mut Story)) {
     match is_right {
         true => respects(L10, tell),
@@ -46,7 +46,7 @@ fn l10_nothing_is_marked_after_counts_that_cannot_be_right() {
             tested(story, counts);
             story.send_with(Ecn::Ect0, 1);
         });
-        // An endpoint that stops marking is right if and only if the counts are wrong.
+        // Disabling ECN is correct if and only if the counts are wrong.
         judge(!is_right, |story| {
             tested(story, counts);
             give_up(story);
@@ -83,7 +83,7 @@ fn l10_a_path_that_lets_no_marked_packet_through_is_given_up() {
     violates(L10, |story| tell(story, 23));
 }
 
-/// Row 217: a new path is not a validated path.
+/// Row 217: validation of an earlier path does not apply to a new path.
 #[test]
 fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     let tell = |story: &mut Story, lost: u64| {
@@ -97,7 +97,8 @@ fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     violates(L10, |story| tell(story, 10));
 }
 
-/// Row 136: fewer than ten lost packets are not evidence; lost and marked ones together are.
+/// Row 136: fewer than ten lost packets are not sufficient evidence, but lost and marked packets
+/// are added up.
 #[test]
 fn l10_ten_packets_are_needed_to_give_up() {
     let tell = |story: &mut Story, ce: u64, lost: u64| {
@@ -177,7 +178,7 @@ fn s26_a_ce_mark_is_reported_at_once() {
     violates(S26, |story| tell(story, Ecn::Ce));
 }
 
-/// Sends a full window of 40 marked datagrams, of which the first two arrive, `ce` of them with CE.
+/// Sends a full window of 40 marked datagrams; the first two arrive, `ce` of them with CE.
 fn marked(controller: &str, only: Property, ce: u32) -> Story {
     let mut story = Story::avoiding(controller, only, 40);
     story.submit(Ecn::NotEct, 1200);
@@ -224,7 +225,7 @@ fn s16_and_s4_the_marks_of_one_round_reduce_it_once() {
     }
 }
 
-/// RFC 8511: 0.8 and 0.85, but in slow start as after a loss.
+/// RFC 8511: the factors are 0.8 and 0.85, but in slow start the same as after a loss.
 #[test]
 fn s4_a_mark_leaves_more_of_the_window_than_a_loss() {
     for (controller, least) in [("reno", 31), ("cubic", 33)] {

@@ -30,7 +30,7 @@ fn s20_or_nine_eighths_of_a_round_trip_have_passed() {
         story.wait(ms(more));
         story.lose(0);
     };
-    // 112.5 ms.
+    // The time threshold is 112.5 ms.
     respects(S20, |story| tell(story, 13));
     violates(S20, |story| tell(story, 12));
 }
@@ -58,7 +58,7 @@ fn s9_no_more_than_the_promised_delay_is_taken_off() {
             story.report();
         }
     };
-    // 7/8 of 100 ms and 1/8 of 200 ms: the ACK Delay is zero.
+    // The smoothed RTT is 7/8 of 100 ms plus 1/8 of 200 ms, because the ACK Delay is zero.
     respects(S9, |story| tell(story, 112_500));
     violates(S9, |story| tell(story, 109_000));
 }
@@ -70,7 +70,7 @@ fn measure(story: &mut Story, number: u64, milliseconds: u64) {
     story.acknowledge(number, number);
 }
 
-/// Takes a sample of 100 ms: the probe timeout is 100 + 4 x 50 + 25 ms.
+/// Takes an RTT sample of 100 ms, so that the probe timeout is 100 + 4 x 50 + 25 ms.
 fn measured(story: &mut Story) {
     measure(story, 0, 100);
     story.report();
@@ -145,8 +145,7 @@ fn s21_a_ping_alone_spares_nothing() {
     });
 }
 
-/// Returns the verdict on a client that has sent a Handshake packet during its handshake, and then
-/// has no deadline.
+/// Returns the verdict on a client that has sent a Handshake packet and then has no deadline set.
 fn client_without_timer(is_acknowledged: bool) -> Option<&'static str> {
     let mut story = Story::handshaking(L3);
     story.client_sends_handshake_packet();
@@ -185,7 +184,7 @@ fn id(number: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(number))
 }
 
-/// Returns a STREAM frame of the first stream.
+/// Returns a STREAM frame for the first stream.
 fn stream(offset: u64, data: &'static [u8], fin: bool) -> Frame<'static> {
     let offset = VarInt::saturating(offset);
     Frame::Stream(frame::Stream { stream_id: id(0), offset, data, fin })
@@ -205,7 +204,7 @@ fn new_connection_id(sequence: u64) -> Frame<'static> {
     })
 }
 
-/// Returns one frame of each kind that must arrive.
+/// Returns one frame of each kind that requires reliable delivery.
 fn frames() -> Vec<Frame<'static>> {
     let value = VarInt::saturating;
     vec![
@@ -257,7 +256,7 @@ fn lose(story: &mut Story, frame: &Frame<'_>) {
     story.report();
 }
 
-/// Ends the server's turn because of `limit`.
+/// Ends the server's turn with sending stopped by `limit`.
 fn stop(story: &mut Story, limit: SendLimit) {
     story.limit(limit);
     story.settle(Some(ms(100)));
@@ -381,8 +380,8 @@ fn l12_a_control_frame_does_not_wait_for_ever() {
     violates(L12, |story| tell(story, 65));
 }
 
-/// Adds rounds of eight packets with the given round-trip times in milliseconds; after each, the
-/// phase that is reported.
+/// Adds rounds of eight packets with the given RTTs in milliseconds, and reports the given phase
+/// after each round.
 fn slow_start(story: &mut Story, rounds: &[(u64, Phase)]) {
     story.set_window(100);
     for (round, (milliseconds, phase)) in (0..).zip(rounds) {
@@ -401,12 +400,12 @@ fn slow_start(story: &mut Story, rounds: &[(u64, Phase)]) {
 #[test]
 fn s22_a_round_trip_that_grows_by_an_eighth_is_suspicious() {
     let conservative = Phase::ConservativeSlowStart;
-    // An eighth of 80 ms is 10 ms.
+    // An eighth of 80 ms is 10 ms, which is the RTT threshold.
     respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, Phase::SlowStart)]));
     violates(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, conservative)]));
     respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (90, conservative)]));
     violates(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (90, Phase::SlowStart)]));
-    // 4 ms at least, 16 at most.
+    // The RTT threshold is at least 4 ms and at most 16 ms.
     violates(S22, |story| slow_start(story, &[(8, Phase::SlowStart), (11, conservative)]));
     violates(S22, |story| slow_start(story, &[(800, Phase::SlowStart), (816, Phase::SlowStart)]));
 }
@@ -419,7 +418,7 @@ fn s22_conservative_slow_start_ends_with_its_rounds_or_the_delay() {
     violates(S22, |story| slow_start(story, &with(&[(90, Phase::CongestionAvoidance)])));
     violates(S22, |story| slow_start(story, &with(&[(89, Phase::ConservativeSlowStart)])));
     respects(S22, |story| slow_start(story, &with(&[(89, Phase::SlowStart)])));
-    // The end of the fifth round ends it.
+    // The end of the fifth round ends conservative slow start.
     violates(S22, |story| slow_start(story, &with(&[conservative; 5])));
     respects(S22, |story| slow_start(story, &with(&[conservative; 4])));
 }

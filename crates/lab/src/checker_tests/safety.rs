@@ -145,8 +145,8 @@ fn s7_only_what_arrived_is_acknowledged() {
 
 #[test]
 fn s8_bursts() {
-    // A hundred datagrams per second: the burst of ten, one for rounding, and what accumulates in
-    // 80 ms at 1.25 times the rate.
+    // At a hundred datagrams per second, the limit is the burst of ten, one datagram for rounding,
+    // and what accumulates in 80 ms at 1.25 times the rate.
     let tell = |story: &mut Story, more: u64| {
         story.set_window(100);
         story.set_rate(100 * SIZE);
@@ -186,7 +186,7 @@ fn s9_samples_are_measured() {
         story.report();
     };
     respects(S9, |story| tell(story, 0));
-    // Row 98: measured from when it might have been sent.
+    // Row 98: the RTT is measured from when the packet might have been sent.
     violates(S9, |story| tell(story, 5));
 }
 
@@ -236,7 +236,7 @@ fn s10_no_faster_than_the_bottleneck() {
         story.report();
         story.violation()
     };
-    // 2 % and three datagrams.
+    // The tolerance is 2 % and three datagrams.
     assert_eq!(tell(1_023_600), None);
     assert_eq!(tell(1_023_601), Some("S10"));
 }
@@ -301,7 +301,8 @@ fn s28_early_data_comes_first_and_in_its_frames() {
         story.client_sends(application, 0, ping);
         story.client_sends(early, 1, ping);
     });
-    // ACK, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE.
+    // These frames are ACK, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE and
+    // HANDSHAKE_DONE.
     for forbidden in [ack, &[6, 0, 1, 7], &[7, 1, 9], &[25, 0], &[27; 9], &[30]] {
         violates(S28, |story| story.client_sends(early, 0, &[ping, forbidden].concat()));
     }
@@ -326,7 +327,7 @@ fn s27_a_connection_id_belongs_to_a_path() {
         send(story, client, 0, one, 1);
         send(story, client, 1, one, 1);
     });
-    // A NAT changes the client's address, and neither end changes its ID.
+    // A NAT changes the client's address, and neither endpoint changes its connection ID.
     for (second, is_right) in [(7, true), (8, false)] {
         let tell = |story: &mut Story| {
             receive(story, one, 7);
@@ -338,7 +339,7 @@ fn s27_a_connection_id_belongs_to_a_path() {
     }
 }
 
-/// Lets the window grow to 14 datagrams, with a round-trip time, and changes the client's address.
+/// Lets the window grow to 14 datagrams, takes an RTT sample, and changes the client's address.
 fn moved(story: &mut Story, remote: &str, is_new_path: bool) {
     story.send(4);
     story.wait(ms(100));
@@ -380,14 +381,14 @@ fn s29_another_address_of_the_peer_begins_with_the_initial_values() {
         };
         if is_right { respects(S29, tell) } else { violates(S29, tell) }
     }
-    // Everything is kept, whether or not the endpoint reports a new path.
+    // All state is kept, whether or not the endpoint reports a new path.
     for is_new_path in [true, false] {
         violates(S29, |story| {
             moved(story, other_host, is_new_path);
             story.report();
         });
     }
-    // The window, the threshold or the round-trip time is kept.
+    // The window, the threshold or the RTT estimate is kept.
     type Change = fn(&mut Story);
     let changes: [Change; 4] = [
         |story| story.set_window(14),
@@ -447,7 +448,7 @@ fn s13_no_spin() {
     violates(S13, |story| tell(story, 65));
 }
 
-/// A run that continues after a violation would never end if time did not advance.
+/// A run that continues after a violation would never end if time stood still.
 #[test]
 fn s13_ends_every_run() {
     let story = Story::new("reno", S13);
@@ -464,7 +465,7 @@ fn s16_only_what_is_newest_moves_the_path() {
         story.move_with(0, 2);
         story.wait(ms(10));
         story.move_with(2, 1);
-        // The validation of the path is reported with the event that shows it.
+        // Path validation is reported together with the event that proves it.
         story.wait(ms(10));
         story.move_with(1, 1);
     });
@@ -584,7 +585,7 @@ fn s19_acknowledgements_are_not_late() {
         story.settle(Some(ms(100)));
     };
     respects(S19, |story| tell(story, 24));
-    // Row 87: the ACK is due at 25 ms, when the endpoint had its turn.
+    // Row 87: the ACK is due at 25 ms, when the endpoint last had its turn.
     violates(S19, |story| tell(story, 25));
     respects(S19, |story| {
         story.receive(&Frame::Ping);
@@ -611,7 +612,7 @@ fn s25_no_datagram_is_larger_than_one_that_passed() {
         story.probe_mtu(1472);
         story.use_mtu(1472);
     });
-    // After a black hole the size must be validated again.
+    // After an MTU black hole is detected, the size must be validated again.
     violates(S25, |story| {
         story.probe_mtu(1472);
         story.wait(ms(100));

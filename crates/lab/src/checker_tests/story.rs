@@ -1,4 +1,4 @@
-//! A hand-written history, as observed at a server that sends a download.
+//! A hand-written event history, as observed at a server that sends a download.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A history of a server's connection, reported observation by observation.
+/// The event history of a server's connection, reported one observation at a time.
 pub(crate) struct Story {
     checker: Checker,
     server: Box<dyn Observer>,
@@ -33,7 +33,7 @@ pub(crate) struct Story {
     pub(crate) now: Timestamp,
     /// The metrics that the server will report next.
     pub(crate) metrics: Metrics,
-    /// The send times of the server's packets; `None` once their fate is known.
+    /// The send times of the server's packets; `None` once a packet's fate is known.
     sent: Vec<Option<Timestamp>>,
     client_sent: u64,
     /// The server's round-trip time.
@@ -41,7 +41,7 @@ pub(crate) struct Story {
     pub(crate) written: u64,
 }
 
-/// Returns the setup of a download of one byte; only `only` is checked.
+/// Returns the setup of a one-byte download in which only the property `only` is checked.
 pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
     let end = EndSetup { marks_ecn: true, ..EndSetup::default() };
     let flow = Flow {
@@ -61,11 +61,11 @@ pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
 }
 
 impl Story {
-    /// The endpoint whose history it is.
+    /// The endpoint that the history describes.
     pub(crate) const SERVER: EndId = SERVER;
 
-    /// Begins a connection with the controller `controller` whose handshake is confirmed, at 1 s.
-    /// Only `only` is checked.
+    /// Begins a connection with the controller `controller`, whose handshake is confirmed at 1 s.
+    /// Only the property `only` is checked.
     pub(crate) fn new(controller: &str, only: Property) -> Self {
         Self::on(LinkConfig::default(), controller, only)
     }
@@ -75,7 +75,7 @@ impl Story {
         Self::begun(LinkConfig::default(), "reno", only, ConnectionState::HandshakeStarted)
     }
 
-    /// Like [`new`](Self::new), on a given network.
+    /// Like [`new`](Self::new), but on the given network.
     pub(crate) fn on(network: LinkConfig, controller: &str, only: Property) -> Self {
         Self::begun(network, controller, only, ConnectionState::HandshakeConfirmed)
     }
@@ -199,7 +199,7 @@ impl Story {
         client.observe(self.now, &Observation::PacketSent(packet));
     }
 
-    /// Submits the packets that the server has built to the network, as a datagram of `size` bytes.
+    /// Submits the packets that the server has built to the network in a datagram of `size` bytes.
     pub(crate) fn submit(&mut self, ecn: Ecn, size: usize) {
         self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), ecn, size);
     }
@@ -218,7 +218,7 @@ impl Story {
         self.receive(&Frame::Ping);
     }
 
-    /// Sends an ACK frame of the client's packet 0 from the server, with the counts of ECT(0),
+    /// Sends an ACK frame from the server for the client's packet 0, with these counts of ECT(0),
     /// ECT(1) and CE.
     pub(crate) fn send_ack(&mut self, counts: Option<[u32; 3]>) {
         let mut buffer = [0; 64];
@@ -243,7 +243,7 @@ impl Story {
         self.submit(Ecn::NotEct, size);
     }
 
-    /// Receives packet `number` from the client, after which the path leads to `port`.
+    /// Receives packet `number` from the client, after which the path's destination is `port`.
     pub(crate) fn move_with(&mut self, number: u64, port: u16) {
         let packet = Self::packet(number, PING, false);
         self.tell(&Observation::PacketReceived(packet));
@@ -255,7 +255,8 @@ impl Story {
         });
     }
 
-    /// Changes the client's address to `remote`; the server reports whether that is a new path.
+    /// Changes the client's address to `remote`. `is_new_path` is whether the server reports this
+    /// as a new path.
     pub(crate) fn move_to(&mut self, remote: &str, is_new_path: bool) {
         self.tell(&Observation::PathUpdated {
             socket: clearway_transport::SocketIndex(0),
@@ -291,7 +292,7 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
-    /// Reports that the server's full datagrams have `size` bytes from now on.
+    /// Reports that the size of the server's full datagrams is now `size` bytes.
     pub(crate) fn use_mtu(&mut self, size: u64) {
         let (old, new) = (SIZE as u16, size as u16);
         self.tell(&Observation::MtuUpdated { old, new, is_done: false });
@@ -302,20 +303,20 @@ impl Story {
         self.send_payload(PING, true);
     }
 
-    /// Fills the server's window.
+    /// Fills the server's congestion window.
     pub(crate) fn fill(&mut self) {
         let room = self.metrics.congestion.window.saturating_sub(self.metrics.bytes_in_flight);
         self.send(room / SIZE);
     }
 
-    /// Delivers a packet of the server to the client.
+    /// Delivers one of the server's packets to the client.
     pub(crate) fn arrive(&mut self, number: u64) {
         let packet = Self::packet(number, PING, false);
         self.client.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// Acknowledges packets `first` to `last`, which have arrived. The caller must still report the
-    /// controller's response.
+    /// Acknowledges packets `first` to `last`, after recording their arrival. The caller must
+    /// report the controller's response separately.
     pub(crate) fn acknowledge(&mut self, first: u64, last: u64) {
         self.acknowledge_with(first, last, None);
     }
@@ -391,7 +392,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketSent(packet));
     }
 
-    /// Delivers it, and its acknowledgment to the client.
+    /// Delivers the client's Handshake packet to the server, and its acknowledgment to the client.
     pub(crate) fn server_acknowledges_handshake_packet(&mut self) {
         let of = |payload| PacketObservation {
             packet_type: PacketType::Handshake,
@@ -407,7 +408,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketReceived(of(&buffer[..length])));
     }
 
-    /// Ends the client's turn; its deadline is in `deadline`.
+    /// Ends the client's turn, leaving its next deadline `deadline` from now.
     pub(crate) fn settle_client(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, CLIENT, deadline, 0);
@@ -422,7 +423,7 @@ impl Story {
         self.metrics.loss_thresholds.time = smoothed.max(latest) * 9 / 8;
     }
 
-    /// Declares a packet of the server lost.
+    /// Declares one of the server's packets lost.
     pub(crate) fn lose(&mut self, number: u64) {
         if self.sent[number as usize].take().is_some() {
             self.metrics.bytes_in_flight -= SIZE;
@@ -483,21 +484,21 @@ impl Story {
         self.tell(&Observation::TimerUpdated { timer: TimerKind::Pacing, change });
     }
 
-    /// Ends the server's turn; its deadline is in `deadline`.
+    /// Ends the server's turn, leaving its next deadline `deadline` from now.
     pub(crate) fn settle(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, SERVER, deadline, self.written);
     }
 
-    /// Fills the window and lets data wait.
+    /// Fills the window and leaves more data waiting.
     pub(crate) fn hold(&mut self) {
         self.fill();
         self.limit(SendLimit::Window);
         self.settle(Some(ms(100)));
     }
 
-    /// Adds a round trip in which all of a full window arrives, and after which the window is
-    /// `datagrams` datagrams.
+    /// Adds a round trip in which a full window arrives; after it the window is `datagrams`
+    /// datagrams.
     pub(crate) fn round(&mut self, datagrams: u64) {
         let (first, last) = self.flight();
         self.wait(self.rtt);
@@ -507,15 +508,15 @@ impl Story {
         self.hold();
     }
 
-    /// Returns the first and the last packet that is neither acknowledged nor lost.
+    /// Returns the first and the last packet that are neither acknowledged nor lost.
     pub(crate) fn flight(&self) -> (u64, u64) {
         let first = self.sent.iter().position(Option::is_some).unwrap();
         let last = self.sent.iter().rposition(Option::is_some).unwrap();
         (first as u64, last as u64)
     }
 
-    /// Acknowledges a whole flight except the first packet, which is lost, and reports a reduction
-    /// to `datagrams` datagrams.
+    /// Acknowledges a whole flight except the first packet, which is lost, and reports a window
+    /// reduction to `datagrams` datagrams.
     pub(crate) fn cut(&mut self, datagrams: u64) {
         let (first, last) = self.flight();
         self.wait(self.rtt);
@@ -525,7 +526,7 @@ impl Story {
         self.report();
     }
 
-    /// Records a reduction of the controller's window.
+    /// Records a reduction of the congestion window.
     pub(crate) fn note_cut(&mut self, datagrams: u64) {
         self.set_window(datagrams);
         self.set_threshold(datagrams);
@@ -556,14 +557,14 @@ fn ecn_counts([ect0, ect1, ce]: [u32; 3]) -> frame::EcnCounts {
     frame::EcnCounts { ect0: ect0.into(), ect1: ect1.into(), ce: ce.into() }
 }
 
-/// Asserts that the story violates the one property that is checked.
+/// Asserts that the history violates the only property that is checked.
 pub(crate) fn violates(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);
     assert_eq!(story.violation(), Some(only.id()), "the history should not pass");
 }
 
-/// Asserts that the story does not violate it.
+/// Asserts that the history does not violate the only property that is checked.
 pub(crate) fn respects(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);

@@ -1,11 +1,11 @@
-//! Tests of S4, S6, S14, S15 and S16: changes of the window.
+//! Tests of S4, S6, S14, S15 and S16: changes of the congestion window.
 
 use clearway_congestion::Phase;
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{S4, S6, S14, S15, S16};
 
-/// Loses one packet of a full flight of ten, for which the window is halved.
+/// Loses one packet of a full flight of ten, in response to which the window is halved.
 fn answered(story: &mut Story) {
     story.hold();
     story.cut(5);
@@ -16,7 +16,7 @@ fn s4_one_reduction_for_each_period() {
     let tell = |story: &mut Story, again: bool| {
         story.hold();
         story.wait(ms(100));
-        // Packets 0 and 1 are lost, which is detected in two steps.
+        // Packets 0 and 1 are lost, as detected in two steps.
         story.acknowledge(3, 4);
         story.lose(0);
         story.note_cut(5);
@@ -24,7 +24,7 @@ fn s4_one_reduction_for_each_period() {
         story.acknowledge(5, 6);
         story.lose(1);
         if again {
-            // Row 7: the period ended too early, or is ignored.
+            // Row 7: the recovery period ended too early, or is ignored.
             story.note_cut(2);
         }
         story.report();
@@ -39,7 +39,7 @@ fn s4_no_deeper_than_beta() {
         story.hold();
         story.cut(datagrams);
     };
-    // Half of ten, and one for rounding.
+    // The expected window is half of ten datagrams, less one for rounding.
     respects(S4, |story| tell(story, 4));
     violates(S4, |story| tell(story, 3));
     let mut story = Story::new("cubic", S4);
@@ -85,7 +85,7 @@ fn s4_recovery_begins_with_a_reduction() {
     });
 }
 
-/// Loses five packets that span `silence`, as revealed by the acknowledgment of a sixth.
+/// Declares five packets lost that span `silence`, when a sixth is acknowledged.
 fn silence(story: &mut Story, silence: u64) {
     story.set_window(40);
     story.report();
@@ -113,7 +113,7 @@ fn collapse(story: &mut Story, threshold: u64) {
 
 #[test]
 fn s4_persistent_congestion_needs_its_silence() {
-    // (100 + 50 + 25) ms x 3.
+    // The persistent congestion duration is (100 + 50 + 25) ms x 3.
     respects(S4, |story| {
         silence(story, 528);
         collapse(story, 20);
@@ -126,8 +126,8 @@ fn s4_persistent_congestion_needs_its_silence() {
 
 #[test]
 fn s4_persistent_congestion_is_answered() {
-    // Row 25: it is never declared. The first of five packets is sent with the first sample and
-    // does not count, which leaves three quarters.
+    // Row 25: persistent congestion is never declared. The first of five packets is sent at the
+    // time of the first sample and does not count, which leaves three quarters.
     violates(S4, |story| {
         silence(story, 708);
         story.report();
@@ -144,7 +144,7 @@ fn s4_persistent_congestion_is_answered() {
 
 #[test]
 fn s4_persistent_congestion_leaves_a_threshold() {
-    // Rows 21 and 23: the threshold is that of the window before.
+    // Rows 21 and 23: the threshold is computed from the previous window.
     violates(S4, |story| {
         silence(story, 600);
         collapse(story, 2);
@@ -153,7 +153,8 @@ fn s4_persistent_congestion_leaves_a_threshold() {
 
 #[test]
 fn s4_one_collapse_for_each_silence() {
-    // Row 22: declared again for losses that the next acknowledgment in the same silence reveals.
+    // Row 22: persistent congestion is declared again for losses from the same silent period,
+    // revealed by the next acknowledgment.
     violates(S4, |story| {
         silence(story, 600);
         collapse(story, 20);
@@ -178,7 +179,8 @@ fn s6_slow_start_ends_at_its_threshold() {
         story.report();
         story.round(datagrams);
     };
-    // Ten datagrams arrive: two lead to the threshold, and half of the other eight may be added.
+    // Ten datagrams arrive: two bring the window to the threshold, and half of the other eight may
+    // be added.
     respects(S6, |story| tell(story, 16));
     // Row 30.
     violates(S6, |story| tell(story, 17));
@@ -197,7 +199,7 @@ fn s6_growth_is_no_more_than_was_delivered() {
 #[test]
 fn s6_a_window_that_is_not_used_does_not_grow() {
     let tell = |story: &mut Story, packets: u64| {
-        // Twenty fit in the window; the application has fewer.
+        // Twenty datagrams fit in the window, but the application has fewer to send.
         story.hold();
         story.round(20);
         for _ in 0..4 {
@@ -215,7 +217,7 @@ fn s6_a_window_that_is_not_used_does_not_grow() {
         story.set_window(21);
         story.report();
     };
-    // Nineteen leave room for one more, twenty do not.
+    // Nineteen datagrams leave room for one more; twenty do not.
     violates(S6, |story| tell(story, 19));
     respects(S6, |story| tell(story, 20));
 }
@@ -245,7 +247,7 @@ fn s6_nothing_moves_the_window_without_cause() {
 
 #[test]
 fn s6_half_the_window_in_a_round_of_avoidance() {
-    // Row 3: the target explodes.
+    // Row 3: the target grows without limit.
     let tell = |datagrams: u64| {
         let mut story = Story::avoiding("cubic", S6, 8);
         story.round(datagrams);
@@ -255,8 +257,8 @@ fn s6_half_the_window_in_a_round_of_avoidance() {
     assert_eq!(tell(14), Some("S6"));
 }
 
-/// The ACK frame that ends a round may acknowledge everything that was sent in it, so that two
-/// windows are acknowledged in a round.
+/// The ACK frame that ends a round may acknowledge everything sent in that round, so that two
+/// windows are acknowledged in one round.
 #[test]
 fn s6_half_of_what_a_round_acknowledges() {
     let tell = |datagrams: u64| {
@@ -272,7 +274,7 @@ fn s6_half_of_what_a_round_acknowledges() {
         story.round(datagrams);
         story.violation()
     };
-    // Seven datagrams and then eight.
+    // Seven datagrams and then eight are acknowledged.
     assert_eq!(tell(16), None);
     assert_eq!(tell(17), Some("S6"));
 }
@@ -351,8 +353,8 @@ fn s14_a_window_that_was_outgrown_stays() {
     });
 }
 
-/// The ACK that acknowledges the last lost packet may also end a phase of BBR, whose next phase has
-/// a bound, or lose a packet of a probe.
+/// The ACK that acknowledges the last lost packet may also end a BBR phase whose successor has a
+/// bound, or reveal the loss of a packet sent by a probe.
 #[test]
 fn s14_bbr_may_be_bounded_by_what_else_an_ack_says() {
     let tell = |next: &'static str, loses: bool| {

@@ -1,4 +1,4 @@
-//! The undisturbed run, from which moments and bounds are derived.
+//! The undisturbed run, from which moments and time limits are derived.
 
 use core::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::setup::Setup;
 /// The undisturbed run of a setup.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// Its outcome.
+    /// The outcome of the undisturbed run.
     pub outcome: Outcome,
     /// The data sent and received at regular points in time.
     samples: Vec<Sample>,
 }
 
-/// The time between two samples, and between two moments that are times.
+/// The time between two samples, and between two moments that are given as times.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The maximum number of samples in the longest run that the setup permits.
 const MOST_SAMPLES: u32 = 100_000;
 
 impl Baseline {
-    /// Runs `setup` undisturbed.
+    /// Runs `setup` without a disturbance.
     ///
     /// # Errors
-    /// If it cannot be run.
+    /// If the setup cannot be run.
     pub fn measure(setup: &Setup, candidate: &Candidate, seed: u64) -> Result<Self, RunError> {
         let interval = INTERVAL.max(setup.limit / MOST_SAMPLES);
         let extras = Extras { check: true, sample_every: Some(interval), ..Extras::default() };

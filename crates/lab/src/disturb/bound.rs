@@ -1,39 +1,42 @@
-//! The time by which a disturbed run must finish.
+//! Computes the time by which a disturbed run must finish.
 //!
-//! The bound follows from the kind and the time of the disturbance; no part of it was measured on
-//! disturbed runs. It is the sum of the time that the undisturbed run took and the following times:
+//! The time limit follows from the kind and the time of the disturbance; no part of it was measured
+//! on disturbed runs. It is the sum of the undisturbed run's duration and the following times:
 //!
-//! - **Dead time.** A silence of `d` ends in the middle of a backed-off probe timeout (RFC 9002 §6.2.1).
-//!   Probes are sent `P`, `3P`, `7P` … after the last packet, so the first that arrives is sent at most
-//!   `2d + P` after it. A lost or corrupt datagram is a silence of length zero: `P`. A second disturbance may
-//!   drop the probe that would have ended the first silence, so silences add up before they are doubled.
+//! - **Dead time.** A silence of `d` ends in the middle of a backed-off probe timeout (RFC 9002
+//!   §6.2.1). Probes are sent `P`, `3P`, `7P` … after the last packet, so the first that arrives is
+//!   sent at most `2d + P` after it. A lost or corrupt datagram is a silence of length zero, which
+//!   costs `P`. A second disturbance may drop the probe that would have ended the first silence, so
+//!   the silences are added up before doubling.
 //! - **A NAT that forgets its mapping** causes a silence until the client sends something. During
-//!   the handshake the client sends after its own probe timeout (RFC 9002 §6.2.2.1). Later it may
-//!   have nothing to send except the PING of a client that waits for a response, which is sent
-//!   after three probe timeouts, and not before 200 ms. Path validation takes a round trip. A new
-//!   address begins without an RTT sample (RFC 9000 §9.4), so the initial probe timeout applies.
+//!   the handshake the client sends after its own probe timeout (RFC 9002 §6.2.2.1). After the
+//!   handshake, the client may have nothing to send except the PING of a client that waits for a
+//!   response, which is sent after three probe timeouts, and not before 200 ms. Path validation
+//!   takes a round trip. A new address begins without an RTT sample (RFC 9000 §9.4), so the initial
+//!   probe timeout applies.
 //! - **The congestion window.** The remaining data may have to be sent starting from the minimum
 //!   window (RFC 9002 §7.6.2) or, if only one datagram was lost, from half the initial window
 //!   (§7.3.2). From there the window grows by at least half a datagram per round trip, as property
 //!   L1 requires of loss-based controllers. BBR keeps its window until it probes: every three
 //!   seconds and seventeen round trips (L8) its window grows by a quarter. On a path that keeps
 //!   reordering packets the window need not grow at all.
-//! - **The tail.** A run whose timing has changed may lose the last packet of a burst at a queue that had
-//!   room for it before, and that packet may be the last of the run: two probe timeouts.
+//! - **The tail.** A run whose timing has changed may lose the last packet of a burst at a queue
+//!   that previously had room for it, and that packet may be the last of the run. This costs two
+//!   probe timeouts.
 //!
 //! - **The host.** After its address was replaced, a client tries to send at least every half
-//!   second, and continues as after a new NAT mapping; a dead path is abandoned when the
-//!   application migrates, 300 ms later, and the new one is validated in a round trip. If no path
-//!   is left, the connection ends with an error by the idle timeout (RFC 9000 §10.1).
+//!   second, and continues as after a new NAT mapping. A dead path is abandoned when the
+//!   application migrates, 300 ms later, and the new path is validated in a round trip. If no path
+//!   is left, the connection ends with an error when the idle timeout expires (RFC 9000 §10.1).
 //!
 //! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may
 //! cost one round trip and one delayed acknowledgment.
 //!
-//! `P` is the probe timeout with the longest round trip that path and queues permit, and with the
-//! largest possible variation; until every handshake is complete and has yielded samples it is at
-//! least the initial probe timeout. If the network itself is random, the disturbed run has other
-//! random losses than the undisturbed one: then the time that the scenario expects is used if it is
-//! longer, or its limit if it does not expect a time.
+//! `P` is the probe timeout with the longest RTT that path and queues permit, and with the largest
+//! possible variation. Until every handshake is complete and has yielded samples, `P` is at least
+//! the initial probe timeout. If the network itself is random, the disturbed run has other random
+//! losses than the undisturbed one. In that case, the scenario's expected time is used if it is
+//! longer, or its time limit if it does not specify an expected time.
 
 use core::time::Duration;
 
@@ -47,14 +50,14 @@ use crate::run::Outcome;
 use crate::setup::{HostFault, Setup};
 use crate::world::Stop;
 
-/// The values from which the bounds of a setup with a controller are computed.
+/// The values from which the time limits are computed, for one setup and one controller.
 #[derive(Clone, Debug)]
 pub struct Bounds<'a> {
     setup: &'a Setup,
     baseline: &'a Baseline,
-    /// The time at which the run ends without a disturbance.
+    /// The time at which the undisturbed run ends.
     end: Duration,
-    /// The time until which an endpoint may have no RTT sample.
+    /// The time until which an endpoint may lack an RTT sample.
     handshakes_end: Duration,
     /// The round-trip time of an empty path.
     round_trip: Duration,
@@ -62,9 +65,9 @@ pub struct Bounds<'a> {
     longest_round_trip: Duration,
     max_ack_delay: Duration,
     initial_rtt: Duration,
-    /// Bytes of content in total.
+    /// The total number of content bytes.
     content: u64,
-    /// The regrowth of the controller whose window recovers most slowly.
+    /// The regrowth of the window for the controller that recovers most slowly.
     regrowth: Regrowth,
 }
 
@@ -72,17 +75,18 @@ pub struct Bounds<'a> {
 const HALF_THE_INITIAL_WINDOW: f64 = 5.0;
 /// The minimum content of a full datagram, in bytes.
 const CONTENT: u64 = 1100;
-/// The time until the first PING of a client that waits for a response: in probe timeouts, and its minimum.
+/// The time until the first PING of a client that waits for a response: the number of probe
+/// timeouts, and the minimum.
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
-/// The maximum time until a host that could not send tries again.
+/// The maximum time until a host that could not send retries.
 const RETRIES_WITHIN: Duration = Duration::from_millis(500);
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 impl<'a> Bounds<'a> {
-    /// Creates the bounds of `setup` with the controller called `controller`. Its undisturbed run
-    /// was `baseline`, and the scenario expects every run to finish within `expected`.
+    /// Creates the bounds of `setup` with the controller called `controller`. The undisturbed run
+    /// is `baseline`, and the scenario expects every run to finish within `expected`.
     pub fn new(
         setup: &'a Setup,
         controller: &str,
@@ -155,22 +159,22 @@ impl<'a> Bounds<'a> {
             dead = dead.saturating_add(silence).saturating_mul(2).saturating_add(probe);
         }
         let probe = self.probe_timeout(begin, longest);
-        // The round trips of the probe, of the path validation, and of the final acknowledgment.
+        // Includes the round trips of the probe, of the path validation, and of the final
+        // acknowledgment.
         let fixed = dead.saturating_add(probe * 2).saturating_add(longest * 3);
         let rounds = longest.mul_f64(self.rounds(begin, &timed));
         self.end.saturating_add(fixed).saturating_add(rounds)
     }
 
-    /// Returns whether the connection may end with an error instead: see `Kind::may_be_fatal`. With
-    /// another disturbance, the one migration of the application may fail.
+    /// Returns whether the connection may end with an error instead (see `Kind::may_be_fatal`). If
+    /// there is another disturbance, the application's only migration may fail.
     pub fn may_be_fatal(&self, events: &[Event]) -> bool {
         let is_early = |event: &Event| self.baseline.time_before(event.at.0) <= self.handshakes_end;
         events.iter().any(|event| event.kind.may_be_fatal(is_early(event) || events.len() > 1))
     }
 
-    /// Returns the time by which a connection has ended if nothing arrives any more from `begin`
-    /// on. The idle timeout begins at the latest when the application sends for the last time (RFC
-    /// 9000 §10.1).
+    /// Returns the time by which a connection has ended if nothing arrives after `begin`. The idle
+    /// timeout starts no later than when the application last sends (RFC 9000 §10.1).
     fn end_of_silence(&self, begin: Duration, longest: Duration) -> Duration {
         let ends = || self.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
         let idle = ends().filter_map(|end| end.max_idle_timeout).max().unwrap_or_default();
@@ -180,7 +184,7 @@ impl<'a> Bounds<'a> {
         all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Returns the fault of a run with `events` and this `outcome`, if it has one.
+    /// Returns what is wrong with a run with `events` and this `outcome`; `None` if nothing is.
     pub fn judge(&self, events: &[Event], outcome: &Outcome) -> Option<Fault> {
         let bound = self.of(events);
         match judge(outcome, bound)? {
@@ -193,7 +197,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Returns the longest round trip that an endpoint may measure.
+    /// Returns the longest RTT that an endpoint may measure.
     fn longest(&self, events: &[(Duration, Kind)]) -> Duration {
         let late = events.iter().map(|(_, kind)| match kind {
             Kind::Delay => kind::LATE,
@@ -227,8 +231,8 @@ impl<'a> Bounds<'a> {
                         let after = another_after.unwrap_or_default();
                         after.saturating_add(until_client_sends).saturating_add(RETRIES_WITHIN)
                     }
-                    // Two losses in a row of large datagrams, each detected by a probe (RFC 8899
-                    // §4.3).
+                    // Two large datagrams in a row are lost, each loss being detected by a probe
+                    // (RFC 8899 §4.3).
                     HostFault::PathMtu(_) | HostFault::InterfaceMtu(_) => probe * 2,
                 };
                 let migrates = match remedy {
@@ -262,13 +266,13 @@ impl<'a> Bounds<'a> {
         longest.saturating_add((variation * 4).max(GRANULARITY)).saturating_add(self.max_ack_delay)
     }
 
-    /// Returns the initial probe timeout of RFC 9002 §6.2.2: the initial round-trip time, plus four
-    /// times half of it.
+    /// Returns the initial probe timeout of RFC 9002 §6.2.2: the initial RTT plus four times half
+    /// of it.
     fn initial_probe_timeout(&self) -> Duration {
         self.initial_rtt.saturating_mul(3)
     }
 
-    /// Returns how many round trips it may take to send what had not arrived at `begin`.
+    /// Returns how many round trips it may take to send the data that had not arrived by `begin`.
     fn rounds(&self, begin: Duration, events: &[(Duration, Kind)]) -> f64 {
         let left = self.content.saturating_sub(self.baseline.received(begin));
         let mut left = left.div_ceil(CONTENT) as f64;
@@ -296,12 +300,12 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether it causes neither loss nor delay.
+/// Returns whether this kind of disturbance causes neither loss nor delay.
 const fn is_harmless(kind: Kind) -> bool {
     matches!(kind, Kind::Double | Kind::UpdateKeys(_))
 }
 
-/// Returns how much longer than the delay a datagram may take, not counting the bottleneck.
+/// Returns the maximum variation of a datagram's delay, excluding the bottleneck's queue.
 fn varies(conditions: &Conditions) -> Duration {
     let steps = conditions.delay_steps.iter().map(|step| step.value);
     let step = steps.max().unwrap_or_default().saturating_sub(conditions.delay);

@@ -1,4 +1,4 @@
-//! A disturbance with its moment: its text form, and how it changes a setup.
+//! A disturbance and its moment: the text form, and the change to a setup.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,17 +16,17 @@ use crate::setup::Setup;
 pub struct Event {
     /// The kind of disturbance.
     pub kind: Kind,
-    /// The moment.
+    /// The moment of the disturbance.
     pub at: At,
 }
 
-/// A moment of a run. Its text form is `datagram:12:client`, the twelfth datagram that the client sends, or
-/// `time:37ms`, this long after the first datagram.
+/// A moment in a run. In text form, `datagram:12:client` is the twelfth datagram that the client
+/// sends, and `time:37ms` is 37 ms after the first datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct At(pub Moment);
 
 impl Event {
-    /// Returns `setup` with all of `events`.
+    /// Returns `setup` with all of `events` added.
     pub fn put_all(events: &[Self], setup: &Setup) -> Setup {
         let mut setup = setup.clone();
         for event in events {
@@ -37,7 +37,7 @@ impl Event {
 }
 
 impl fmt::Display for Event {
-    /// Formats it as the command-line options that add it to a run.
+    /// Formats the event as the command-line options that add it to a run.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--disturbance {} --at {}", self.kind, self.at)
     }

@@ -1,4 +1,4 @@
-//! Judges and counts the outcomes of disturbed runs.
+//! Evaluates and counts the outcomes of disturbed runs.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,24 +8,24 @@ use crate::checker::Violation;
 use crate::run::Outcome;
 use crate::world::Stop;
 
-/// The fault of a run.
+/// A failure of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
     /// A property was violated.
     Violated(Box<Violation>),
     /// The run did not finish.
     Unfinished(Stop),
-    /// The run finished later than its bound.
+    /// The run finished later than its time limit.
     Late {
-        /// Its duration.
+        /// The duration of the run.
         took: Duration,
-        /// The maximum duration.
+        /// The maximum duration of the run.
         bound: Duration,
     },
 }
 
 impl Fault {
-    /// Returns the class of the fault: the property that was violated, "unfinished", or "late".
+    /// Returns the class of the failure: the violated property, "unfinished", or "late".
     pub fn class(&self) -> &'static str {
         match self {
             Self::Violated(violation) => violation.property,
@@ -36,7 +36,8 @@ impl Fault {
 }
 
 impl core::fmt::Display for Fault {
-    /// Describes the fault as a predicate, such as "finished after 3.000 s; at most 2.000 s are allowed".
+    /// Describes the failure as a predicate, such as "finished after 3.000 s; at most 2.000 s are
+    /// allowed".
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Violated(violation) => write!(
@@ -58,7 +59,8 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// Returns the fault of a run with `outcome` that must finish by `bound`; `None` if it has none.
+/// Returns the failure of a run with `outcome` that must finish by `bound`; `None` if it did not
+/// fail.
 pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     if let Some(violation) = &outcome.violation {
         return Some(Fault::Violated(Box::new(violation.clone())));
@@ -70,7 +72,7 @@ pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     }
 }
 
-/// Returns whether `why`, the reason that a connection failed, states that its peer was
+/// Returns whether `why`, the reason for a connection failure, states that the peer was
 /// unreachable.
 pub(super) fn names_the_cause(why: &str) -> bool {
     const CAUSES: [&str; 3] = [
@@ -81,23 +83,23 @@ pub(super) fn names_the_cause(why: &str) -> bool {
     CAUSES.iter().any(|cause| why.contains(cause))
 }
 
-/// The runs with one disturbance, one controller and one variant.
+/// The results of runs with one disturbance, one controller and one variant.
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
-    /// The times of the runs that finished.
+    /// The durations of the runs that finished.
     times: Vec<Duration>,
     runs: usize,
     /// The number of findings of each class.
     found: BTreeMap<&'static str, usize>,
     violations: usize,
-    /// The largest bound.
+    /// The largest time limit.
     bound: Duration,
-    /// The worst run so far, and how bad it was.
+    /// The worst run so far, and a measure of how bad it was.
     worst: Option<(Badness, Vec<Event>)>,
 }
 
-/// How bad a run was, compared in this order: whether it is a finding, whether it did not finish,
-/// and the fraction of its bound that it took.
+/// A measure of how bad a run was, compared in this order: whether it is a finding, whether it did
+/// not finish, and the fraction of its time limit that it used.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 struct Badness {
     is_fault: bool,
@@ -106,8 +108,8 @@ struct Badness {
 }
 
 impl Tally {
-    /// Adds a run with `events` and its `outcome`; it had to finish by `bound`, and `fault` is the
-    /// verdict.
+    /// Adds a run with `events` and its `outcome`. The run had to finish by `bound`, and `fault` is
+    /// the verdict.
     pub fn add(
         &mut self,
         events: &[Event],
@@ -132,33 +134,33 @@ impl Tally {
         }
     }
 
-    /// Returns how many runs there were.
+    /// Returns the number of runs.
     pub const fn runs(&self) -> usize {
         self.runs
     }
 
-    /// Returns how many runs finished.
+    /// Returns the number of runs that finished.
     pub fn finished(&self) -> usize {
         self.times.len()
     }
 
-    /// Returns how many runs violated a property.
+    /// Returns the number of runs that violated a property.
     pub const fn violations(&self) -> usize {
         self.violations
     }
 
-    /// Returns how many runs had a fault, by the class of the fault.
+    /// Returns the number of failed runs, by class of failure.
     pub const fn found(&self) -> &BTreeMap<&'static str, usize> {
         &self.found
     }
 
-    /// Returns the largest bound of all runs.
+    /// Returns the largest time limit of all runs.
     pub const fn bound(&self) -> Duration {
         self.bound
     }
 
-    /// Returns the median and the longest time of all runs; `None` if the run in question did not
-    /// finish.
+    /// Returns the median and the longest duration of all runs; `None` for either if that run did
+    /// not finish.
     pub fn p50_and_max(&self) -> (Option<Duration>, Option<Duration>) {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -167,7 +169,8 @@ impl Tally {
         (times.get(middle).copied(), times.last().copied().filter(|_| is_whole))
     }
 
-    /// Returns the disturbances of the run that came closest to its bound, or exceeded it the most.
+    /// Returns the disturbances of the run that came closest to its time limit or exceeded it the
+    /// most.
     pub fn worst(&self) -> &[Event] {
         self.worst.as_ref().map_or(&[], |(_, events)| events)
     }

@@ -9,20 +9,20 @@ use clearway_network::{Disturbance, Effect, Fate, LinkConfig, Moment, Probabilit
 use crate::end::Side;
 use crate::setup::{HostChange, HostFault, Setup};
 
-/// A disturbance without its moment.
+/// A kind of disturbance, without its moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// The NAT in front of the client forgets the client's port.
     RebindPort,
     /// The NAT forgets the client's port and IP address.
     RebindAddress,
-    /// Nothing that the given side sends is delivered for this long; `None` stands for both sides.
+    /// No datagrams from the given side are delivered for this long; `None` stands for both sides.
     Silence(Option<Side>, Duration),
     /// A datagram is lost.
     Lose,
     /// A datagram arrives twice.
     Double,
-    /// A datagram arrives with one byte changed, any byte.
+    /// A datagram arrives with a random byte changed.
     Corrupt,
     /// A datagram arrives with one of its first 20 bytes changed.
     CorruptHeader,
@@ -30,7 +30,7 @@ pub enum Kind {
     Delay,
     /// One side starts a key update.
     UpdateKeys(Side),
-    /// From then on a tenth of all datagrams arrives a quarter of a round trip late.
+    /// A tenth of all later datagrams arrive a quarter of a round trip late.
     Reorder,
     /// A permanent change to the client's host or to its first path.
     Host(HostFault, Remedy),
@@ -38,16 +38,16 @@ pub enum Kind {
     RebindAndMigrate,
 }
 
-/// A client's response to a change of its host or its path.
+/// A client's response to a change in its host or path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Remedy {
-    /// Only the transport's own response, if there is one.
+    /// Only the transport's own response, if there is any.
     Itself,
     /// The application migrates to another IP address 300 ms later.
     Migrates,
 }
 
-/// An error: no disturbance or moment has this name. The message lists those that exist.
+/// An error: no disturbance or moment has this name. The message lists the valid names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownName(pub(super) String);
@@ -60,11 +60,11 @@ impl fmt::Display for UnknownName {
 
 impl core::error::Error for UnknownName {}
 
-/// Shorter than an idle connection's probes on a long path.
+/// Shorter than the interval of an idle connection's probes on a long path.
 const SHORT: Duration = Duration::from_millis(200);
-/// Longer than the first probe timeout of a connection without a sample.
+/// Longer than the first probe timeout of a connection without an RTT sample.
 const LONG: Duration = Duration::from_secs(2);
-/// Several short round trips, half a long one.
+/// Several round trips on a short path, or half a round trip on a long one.
 pub(super) const LATE: Duration = Duration::from_millis(100);
 const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
@@ -79,7 +79,7 @@ const fn replaced_after(time: Duration) -> HostFault {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of disturbances.
     pub const ALL: [Self; 27] = [
         Self::RebindPort,
         Self::RebindAddress,
@@ -110,7 +110,7 @@ impl Kind {
         Self::RebindAndMigrate,
     ];
 
-    /// Returns a short description of its effect.
+    /// Returns a short description of the disturbance's effect.
     pub const fn summary(self) -> &'static str {
         match self {
             Self::RebindPort => "the NAT forgets the client's port",
@@ -147,7 +147,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether it affects a single datagram, so that its moment must be a datagram.
+    /// Returns whether the disturbance affects a single datagram, so that its moment must be a
+    /// datagram.
     pub const fn needs_datagram(self) -> bool {
         matches!(
             self,
@@ -155,7 +156,7 @@ impl Kind {
         )
     }
 
-    /// Adds it to `setup`, at `moment`.
+    /// Adds the disturbance to `setup` at `moment`.
     pub(super) fn put(self, moment: Moment, setup: &mut Setup) {
         self.put_host_change(moment, setup);
         let effect = match self {
@@ -188,8 +189,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// Adds the change of the client's host to `setup`. Where datagrams must become smaller, path
-    /// MTU discovery is enabled.
+    /// Adds a change of the client's host to `setup`. Enables path MTU discovery if the change
+    /// requires smaller datagrams.
     fn put_host_change(self, at: Moment, setup: &mut Setup) {
         let (fault, remedy) = match self {
             Self::Host(fault, remedy) => (Some(fault), remedy),
@@ -205,9 +206,10 @@ impl Kind {
         }
     }
 
-    /// Returns whether a connection need not survive it, if it happens before the handshake is
-    /// confirmed (`is_early`) or at any time: no address or no path is left, or none may be used
-    /// yet (RFC 9000 §9). Then the connection must end with an error that names the cause.
+    /// Returns whether a connection need not survive the disturbance, either at any time or only
+    /// before the handshake is confirmed (`is_early`), because no address or path is left or none
+    /// may be used yet (RFC 9000 §9). In that case, the connection must end with an error that
+    /// names the cause.
     pub(super) fn may_be_fatal(self, is_early: bool) -> bool {
         match self {
             Self::Host(HostFault::PathDies | GONE, Remedy::Itself) => true,
@@ -217,8 +219,8 @@ impl Kind {
     }
 }
 
-/// Affects the datagram whose entry into the network is `moment`; for a time, the next datagram to
-/// the client.
+/// Affects the datagram whose entry into the network is `moment`; if `moment` is a time, affects
+/// the next datagram to the client.
 const fn one(moment: Moment, fate: Fate) -> Effect {
     let way = match moment {
         Moment::Datagram { way, .. } => way,
@@ -227,7 +229,7 @@ const fn one(moment: Moment, fate: Fate) -> Effect {
     Effect::One { way, fate }
 }
 
-/// Returns how late a datagram is on a path that reorders.
+/// Returns by how much a datagram is delayed on a path that reorders datagrams.
 pub(super) fn late_by(network: &LinkConfig) -> Duration {
     (network.to_server.delay.saturating_add(network.to_client.delay)) / 4
 }

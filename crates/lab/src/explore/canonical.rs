@@ -2,37 +2,40 @@
 //!
 //! A state is identified by a hash of the values that its parts report ([`Inspect`]).
 //! [`Form::value`] defines what a value's variant and name mean here. [`unit()`] lists the names
-//! that are treated specially or left out, each with its reason. A value with any other name
-//! distinguishes states, so a new or renamed one costs time but hides nothing.
+//! that are treated specially or left out, each with its reason. Values with any other name
+//! distinguish states, so a new or renamed value costs time but hides nothing.
 //!
 //! # Reductions that lose nothing
 //!
-//! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the current one, bytes
-//!   delivered or lost to the totals so far. All indices before every outstanding packet are the same: any later
-//!   comparison with them has the same result.
+//! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the
+//!   current one, bytes delivered or lost to the totals so far. All indices before the first
+//!   outstanding packet are treated as equal, because any later comparison with them has the same
+//!   result.
 //! - Values that no longer affect anything are left out: a slow start threshold, a W_max and a
-//!   cwnd_prior that the window has exceeded; more samples than HyStart++ requires; a CUBIC curve
-//!   so high that every explored window grows as fast as it may.
+//!   cwnd_prior that the window has exceeded; more samples than HyStart++ requires; and a CUBIC
+//!   curve so high that every explored window grows at the maximum rate.
 //! - Parameters, counters for observers, and the state that an undo would restore are not reported
-//!   by any part: no loss is spurious here.
+//!   by any part, because no loss is spurious in this search.
 //!
 //! # Abstractions
 //!
-//! These merge states that may develop differently. The one that was reached first is explored, by
-//! the shortest history; the consequences of the others may be missed. Every reported fault
-//! occurred in a real history.
+//! The following rules merge states that may develop differently. Only the state that was reached
+//! first, by the shortest history, is explored; the consequences of the others may be missed. Every
+//! reported fault occurred in a real history.
 //!
-//! - Times and durations are distinguished by how often they can be halved before they are shorter than half a round trip,
-//!   the smoothed round-trip time among them; the time on CUBIC's curve in half seconds.
-//! - Sizes, and CUBIC's estimate, are counted in halves of a datagram, rates in halves of a datagram per tick, the pacer's
-//!   level in datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain
-//!   up to nine.
-//! - For a waiting burst, only whether nothing, less than a window or more is left is
+//! - Times and durations, including the smoothed RTT, are distinguished by how often they can be
+//!   halved before they are shorter than half a round trip. The time on CUBIC's curve is counted in
+//!   half seconds.
+//! - Sizes and CUBIC's estimate are counted in half datagrams, rates in half datagrams per tick,
+//!   and the pacer's level in datagrams. Growth of less than a byte is ignored. Limited rounds are
+//!   counted up to three, and BBR's Drain rounds up to nine.
+//! - For a waiting burst, only three cases are distinguished: nothing is left, less than a window
+//!   is left, or more.
+//! - For the outstanding packets, only the send times of the newest and the middle packet are
 //!   distinguished.
-//! - For the outstanding packets, the send times of the newest and of the middle one are
+//! - For BBR, the following is left out: the random wait until the next probe, random numbers drawn
+//!   later, and how long each excess due to ACK aggregation remains valid. The greatest excess is
 //!   distinguished.
-//! - BBR: the random wait for the next probe, the numbers that are drawn later, and how long each excess of aggregation
-//!   still counts are left out (the greatest excess is distinguished).
 
 use clearway_congestion::{Controller, Inspect, StateValue};
 use clearway_units::Timestamp;
@@ -41,12 +44,12 @@ use super::hashing::Folded;
 use super::rules::LastReduction;
 use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
 
-/// The duration below which times count as zero, in nanoseconds: half a round trip.
+/// The duration below which times count as zero, in nanoseconds; half a round trip.
 const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// The height of a curve, in datagrams, from which on it is out of reach for every explored window:
-/// whatever the time, a window grows by half of the acknowledged bytes.
+/// The height of a CUBIC curve, in datagrams, beyond the reach of every explored window. Regardless
+/// of the time, a window then grows by half of the acknowledged bytes.
 const OUT_OF_REACH: f64 = 40.0;
 /// The number of samples that HyStart++ needs in a round (RFC 9406 §4.3).
 const SAMPLES: u64 = 8;
@@ -66,16 +69,16 @@ pub(super) fn canonical<C: Controller + Inspect>(
     form.hash.finish()
 }
 
-/// The origins of absolute numbers.
+/// The reference points for absolute numbers.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     now: u64,
     next_index: u64,
-    /// The number of outstanding packets, the last ones before `next_index`.
+    /// The number of outstanding packets, which are the last ones before `next_index`.
     outstanding: u64,
     round: u64,
     delivered: u64,
-    /// The bytes delivered when the oldest outstanding packet was sent.
+    /// The number of bytes delivered when the oldest outstanding packet was sent.
     oldest_delivered: u64,
     lost: u64,
 }
@@ -99,34 +102,34 @@ impl Origin {
 /// The way in which a value distinguishes states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
-    /// According to its variant: see the top of this file.
+    /// The value is distinguished according to its variant: see the top of this file.
     Standard,
     /// The value is left out.
     LeftOut,
-    /// The controller's current round, by its own count.
+    /// The controller's current round, by the controller's own count.
     OwnRound,
-    /// A round by that count.
+    /// A round, by the controller's own count.
     SinceOwnRound,
-    /// Units of 10^-9 bytes, in datagrams.
+    /// A level in units of 10^-9 bytes, counted in datagrams.
     Level,
     /// The number of delivered bytes until which the sender counts as application-limited; zero if
-    /// it does not.
+    /// it is not.
     Until,
-    /// The number of samples that HyStart++ has.
+    /// The number of samples that HyStart++ has collected.
     Samples,
     /// The window, in bytes.
     Window,
-    /// Bytes that matter as long as the window is smaller.
+    /// Bytes that matter only while the window is smaller.
     BeyondWindow,
     /// CUBIC's cwnd_prior, in bytes, which determines when the estimate grows faster.
     Prior,
-    /// W_max of CUBIC's curve, in datagrams.
+    /// W_max, the end of CUBIC's curve, in datagrams.
     CurveEnd,
-    /// K of CUBIC's curve, in seconds.
+    /// K, the length of CUBIC's curve, in seconds.
     CurveLength,
     /// The time on CUBIC's curve, in seconds.
     CurveTime,
-    /// W_est, in datagrams.
+    /// CUBIC's W_est, in datagrams.
     Estimate,
 }
 
@@ -134,9 +137,9 @@ enum Unit {
 fn unit(name: &str) -> Unit {
     use Unit::*;
     match name {
-        // Growth of less than a byte.
+        // Growth of less than a byte is left out.
         "carry" => LeftOut,
-        // These follow from the controller's rate when the pacer is next used.
+        // These values follow from the controller's rate when the pacer is next used.
         "pacer_rate" | "pacer_capacity" => LeftOut,
         "pacer_level" => Level,
         "round_count" => OwnRound,
@@ -144,17 +147,17 @@ fn unit(name: &str) -> Unit {
         "application_limited_until" => Until,
         "hystart_samples" => Samples,
         "window" => Window,
-        // Until the next reduction, which sets them again, a window only grows. Values that it has
-        // exceeded do not matter.
+        // Until the next reduction, which sets these values again, a window only grows. Values that
+        // it has exceeded no longer matter.
         "slow_start_threshold" | "w_max" | "aim" => BeyondWindow,
         "cwnd_prior" => Prior,
-        // A random time.
+        // The time is random.
         "bw_probe_wait" => LeftOut,
         "curve_w_max" => CurveEnd,
         "curve_k" => CurveLength,
         "curve_time" => CurveTime,
         "w_est" => Estimate,
-        // How long each of them still counts. The greatest is distinguished.
+        // How long each excess remains valid is left out. The greatest excess is distinguished.
         "excess" | "excess_round" => LeftOut,
         _ => Standard,
     }
@@ -164,7 +167,7 @@ fn unit(name: &str) -> Unit {
 struct Form {
     hash: Folded,
     origin: Origin,
-    /// Values of the current part that later values of it depend on.
+    /// Values of the current part on which its later values depend.
     own: Own,
 }
 
@@ -190,12 +193,12 @@ impl Form {
         part.inspect(&mut |name, value| self.value(unit(name), value));
     }
 
-    /// Adds the state of a sender outside its parts.
+    /// Adds the sender's state outside its parts.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
         self.number(waiting(sender));
         self.number(outstanding.len() as i64);
-        // An acknowledgment covers the older half, or all.
+        // An acknowledgment covers either the older half of the outstanding packets or all of them.
         let newest = outstanding.len().checked_sub(1);
         let middle = outstanding.len().div_ceil(2).checked_sub(1);
         for packet in [middle, newest].into_iter().flatten().filter_map(|at| outstanding.get(at)) {
@@ -203,7 +206,7 @@ impl Form {
         }
         self.index(sender.round_began_at.0);
         if let Some(rtt) = sender.rtt {
-            // The newest sample comes with the event, and controllers do not use the deviation.
+            // The newest sample comes with the event, and controllers do not use the RTT variation.
             self.duration(rtt.smoothed.as_nanos() as u64);
             self.duration(rtt.minimum.as_nanos() as u64);
         }
@@ -250,7 +253,8 @@ impl Form {
             StateValue::Index(index) => self.index(index.0),
             StateValue::Rate(rate) => self.bytes(rate.bytes_in(TICK)),
             StateValue::Fraction(number) => self.fraction(unit, number),
-            // Whether packets sent from now on, or still outstanding, were sent before that.
+            // Whether packets that are outstanding or will be sent later were sent before that
+            // point.
             StateValue::Delivered(number) => {
                 let behind = origin.delivered.saturating_sub(number.max(origin.oldest_delivered));
                 self.bytes(behind);
@@ -271,14 +275,14 @@ impl Form {
             Unit::Estimate => {
                 self.halves(number);
                 let prior = self.own.prior as f64 / SIZE as f64;
-                // Once it is reached, it stays.
+                // Once the window has reached this value, the effect is permanent.
                 self.halves(if number >= prior { 0.0 } else { prior });
             }
             _ => self.number((number * 10.0) as i64),
         }
     }
 
-    /// Adds CUBIC's curve, `time` seconds after it is back at its end.
+    /// Adds CUBIC's curve at `time` seconds after it has returned to its end.
     fn curve(&mut self, time: f64) {
         if CURVE * time * time * time + self.own.curve_end >= OUT_OF_REACH {
             return self.number(i64::MAX);
@@ -318,13 +322,13 @@ impl Form {
     }
 }
 
-/// Returns what is left of a burst: nothing, less than a window, or more.
+/// Returns how much of a burst is left: nothing, less than a window, or more.
 fn waiting<C: Controller>(sender: &Sender<C>) -> i64 {
     let window = sender.controller.window() / SIZE;
     i64::from(sender.waiting > 0) + i64::from(u64::from(sender.waiting) >= window)
 }
 
-/// Returns the class of a number. Numbers of a class are less than twice the smallest of them.
+/// Returns the size class of a number. All numbers in a class are less than twice the smallest one.
 fn class(number: u64) -> i64 {
     number.checked_ilog2().map_or(0, |doublings| i64::from(doublings) + 1)
 }

@@ -92,7 +92,7 @@ fn an_index_before_all_that_is_outstanding_is_any_such_index() {
     assert_ne!(with(58), with(59));
 }
 
-/// Returns the forms of consecutive states.
+/// Returns the hashed forms of consecutive states.
 fn forms<C: Controller + Inspect + Clone>(
     mut sender: Sender<C>,
     moves: &[Move],
@@ -107,7 +107,7 @@ fn forms<C: Controller + Inspect + Clone>(
 
 #[test]
 fn a_cycle_of_round_trips_leads_to_the_same_states_again() {
-    // At its maximum a window does not change. The pacer makes flights of ten and of two datagrams
+    // At its maximum, a window does not change. The pacer makes flights of ten and two datagrams
     // alternate.
     let moves = [[Move::SendBurst, Move::AckAll]; 12].concat();
     let states = forms(Sender::new(Reno::new, 10, 10), &moves, false);

@@ -1,4 +1,4 @@
-//! The state at the end of a history, and the states leading to it.
+//! The state at the end of a history, together with the states leading to it.
 
 use clearway_congestion::{Controller, ControllerParameters};
 
@@ -7,18 +7,18 @@ use super::moves::Move;
 use super::rules::{LastReduction, Rules};
 use super::sender::Sender;
 
-/// The configured maximum of a controller's window in datagrams, large enough to permit growth.
+/// The configured maximum window of a controller, in datagrams; large enough to permit growth.
 pub(super) const MAXIMUM: u64 = 64;
 
-/// A controller, and the rules' records of it.
+/// A controller, together with the rules' records of it.
 #[derive(Clone)]
 pub(super) struct State<C> {
     pub(super) sender: Sender<C>,
     pub(super) reduction: LastReduction,
 }
 
-/// Moves from history to history. Consecutive histories share a prefix: only the remainder is
-/// computed again.
+/// Moves from history to history. Consecutive histories share a prefix, so only the rest is
+/// recomputed.
 pub(super) struct Cursor<'a, C, F> {
     make: &'a F,
     rules: Rules,
@@ -33,7 +33,7 @@ impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C,
         Self { make, rules, root: None, moves: Vec::new(), states: Vec::new() }
     }
 
-    /// Returns the state after `moves`, all prefixes of which have been checked before.
+    /// Returns the state after `moves`; all shorter prefixes have already been checked.
     pub(super) fn go_to(&mut self, root: Root, moves: &[Move]) -> &State<C> {
         if self.root != Some(root) {
             self.root = Some(root);
@@ -66,8 +66,8 @@ impl<C: Controller> State<C> {
         for step in opening {
             if sender.permits(*step) {
                 let made = sender.make(*step);
-                // The moves to the root are part of other histories, for which violations are
-                // reported.
+                // The moves to the root are part of other histories, and violations are reported
+                // for those.
                 let _ = rules.check(&made, &mut reduction);
             }
         }

@@ -1,11 +1,11 @@
-//! Hashes of many small numbers, and tables whose keys are already hashes.
+//! Hashes of many small numbers, and hash tables whose keys are already hashes.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hasher for keys that are hashes: it returns them unchanged.
+/// A hasher that returns its keys unchanged, because they are already hashes.
 pub(super) type Plain = BuildHasherDefault<Key>;
 
-/// A `u64`, unchanged.
+/// The hasher's state: a `u64` that is returned unchanged.
 #[derive(Default)]
 pub(super) struct Key(u64);
 

@@ -1,7 +1,7 @@
 //! Liveness: from every state, with data waiting and without loss, the window must grow.
 //!
-//! If it grows within some number of rounds, that is recorded. A history that reaches the same
-//! state with the same window needs that many additional rounds.
+//! Records the number of rounds within which the window grows. Another history that reaches the
+//! same state with the same window needs that many additional rounds.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::checker::Property;
 const EARLY_ROUNDS: u32 = 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// The recovery period that a curve waits for, the round in which it ends, and one in which the
-/// window follows.
+/// The recovery period before the curve begins, the round in which recovery ends, and a round in
+/// which the window follows the curve.
 const MORE_ROUNDS: u32 = 3;
-/// A pattern with round trips so long that a curve takes only a few of them.
+/// A pattern with such long round trips that a CUBIC curve takes only a few of them.
 const SLOW: &[Move] = &[Move::Tick, Move::AckAll];
 /// The patterns in which acknowledgments arrive in clean rounds.
 const RHYTHMS: [&[Move]; 4] =
@@ -35,7 +35,7 @@ pub(super) type Notes = HashMap<u64, u8, Plain>;
 pub(super) struct Liveness<'a> {
     rules: Rules,
     earlier: &'a Notes,
-    /// The results that were added since.
+    /// The results added since the last merge.
     pub(super) found: Notes,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Liveness<'a> {
         Self { rules, earlier, found: Notes::default() }
     }
 
-    /// Checks that the window grows from `sender` on, whatever the pattern.
+    /// Checks that the window grows from the state of `sender`, whatever the ACK pattern.
     pub(super) fn check<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
@@ -64,8 +64,7 @@ impl<'a> Liveness<'a> {
         self.check_return(sender, reduction)
     }
 
-    /// Returns after how many rounds of the pattern `rhythm`, which has that number, the window
-    /// grows at the latest.
+    /// Returns the number of rounds of the pattern `rhythm` within which the window grows.
     fn rounds<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
@@ -74,7 +73,7 @@ impl<'a> Liveness<'a> {
     ) -> Option<u32> {
         let begin = budget(sender);
         let mut sender = sender.clone();
-        // States in which the window was unchanged, each with its round.
+        // States in which the window was unchanged, each with the number of its round.
         let mut trail: Vec<(u64, u32)> = Vec::new();
         let mut rounds = None;
         for round in 1..=self.rules.clean_rounds {
@@ -94,16 +93,16 @@ impl<'a> Liveness<'a> {
             }
         }
         for (key, round) in trail {
-            // There are no more than eighty.
+            // There are no more than eighty rounds.
             let more = rounds.and_then(|all| u8::try_from(all - round).ok());
             self.found.extend(more.map(|more| (key, more)));
         }
         rounds
     }
 
-    /// Checks that CUBIC's window is back at its value before the last reduction, or at the aim of
-    /// fast convergence, when its curve is: after K (RFC 9438 §4.2), and at most a few rounds
-    /// later.
+    /// Checks that CUBIC's window has returned to its value before the last reduction, or to the
+    /// target of fast convergence, when its curve has: after K (RFC 9438 §4.2), and at most a few
+    /// rounds later.
     fn check_return<C: Controller + Inspect + Clone>(
         &self,
         sender: &Sender<C>,
@@ -116,7 +115,7 @@ impl<'a> Liveness<'a> {
         while budget(&sender) < aim.window {
             let elapsed = sender.now.saturating_since(begin);
             let time = elapsed.saturating_sub(TICK * MORE_ROUNDS).as_secs_f64();
-            // K is when this is the gap.
+            // K is the time at which the curve has risen by this gap.
             if CURVE * time * time * time > gap {
                 let explanation = format!(
                     "after {elapsed:?} of clean rounds, the window is {}, but the curve should \
@@ -154,7 +153,7 @@ fn clean_round<C: Controller>(sender: &mut Sender<C>, rhythm: &[Move]) {
     for step in rhythm {
         sender.wait_for_pacer();
         let step = match step {
-            // With a single packet, the older half is all.
+            // With a single outstanding packet, the older half is the whole flight.
             Move::AckHalf if !sender.permits(*step) => Move::AckAll,
             step => *step,
         };
@@ -164,7 +163,8 @@ fn clean_round<C: Controller>(sender: &mut Sender<C>, rhythm: &[Move]) {
     }
 }
 
-/// Returns what must grow: the window that recovery leads to, or the window.
+/// Returns the quantity that must grow: in recovery the window that recovery leads to, otherwise
+/// the current window.
 pub(super) fn budget<C: Controller>(sender: &Sender<C>) -> u64 {
     let snapshot = sender.controller.snapshot();
     match (snapshot.phase, snapshot.slow_start_threshold) {

@@ -1,43 +1,43 @@
-//! The rules that must hold at every move.
+//! The rules that must hold after every move.
 
 use clearway_congestion::{Inspect, Phase, SendIndex, Snapshot, StateValue, Visit};
 
 use super::sender::{SIZE, Step};
 use crate::checker::{Kind, Property};
 
-/// The rules for a controller.
+/// The rules that apply to one controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rules {
-    /// The minimum that a reduction leaves for losses and for marks, in hundredths; `None` if the
-    /// controller is not purely loss-based.
+    /// The percentages of the window that must remain after a reduction for losses and for marks;
+    /// `None` if the controller is not purely loss-based.
     betas: Option<(u64, u64)>,
     maximum: u64,
     /// Whether the window follows a curve back to its value before the last reduction.
     has_curve: bool,
     /// Whether the controller is based on delivery rates.
     is_rated: bool,
-    /// The number of clean rounds within which its window grows.
+    /// The number of clean rounds within which the controller's window must grow.
     pub(super) clean_rounds: u32,
 }
 
-/// A property, and what was observed.
+/// A violated property, and what was observed.
 pub(super) type Fault = (Property, String);
 
 /// The rules' own records of the last reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct LastReduction {
-    /// The first index that was sent after it.
+    /// The first send index after the reduction.
     boundary: SendIndex,
-    /// The window to which the curve leads back; only for a controller with an aim.
+    /// The window to which the curve returns; only for a controller with such a target.
     pub(super) aim: Option<Aim>,
 }
 
-/// The window that a curve leads back to (RFC 9438 §4.2).
+/// The window to which a CUBIC curve returns (RFC 9438 §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Aim {
     /// W_max, after fast convergence.
     pub(super) window: u64,
-    /// The distance of the window from the aim after the reduction.
+    /// The distance between the window after the reduction and the target.
     pub(super) gap: u64,
 }
 
@@ -45,8 +45,7 @@ impl Inspect for LastReduction {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self { boundary, aim } = *self;
         visit("boundary", StateValue::Index(boundary));
-        // How long the curve takes follows from where it begins and where it ends, so the gap is
-        // known.
+        // The duration of the curve follows from its start and its end, so the gap is implied.
         visit("aim", StateValue::optional(aim, |Aim { window, gap: _ }| StateValue::Bytes(window)));
     }
 }
@@ -98,8 +97,8 @@ impl Rules {
 }
 
 impl Aim {
-    /// Returns the aim after a reduction; a window that had not returned to the aim before has a
-    /// lower one (RFC 9438 §4.7).
+    /// Returns the target after a reduction. If the window had not returned to the previous target,
+    /// the new one is lower (RFC 9438 §4.7).
     fn of(cut: &Step, before: Option<Self>) -> Self {
         let (window, left) = (effective_window(&cut.before), effective_window(&cut.after));
         let is_lower = before.is_some_and(|aim| window < aim.window);
@@ -108,7 +107,7 @@ impl Aim {
     }
 }
 
-/// Returns the window that the algorithm uses: in recovery, the one that it leads to.
+/// Returns the algorithm's effective window: in recovery, the window that recovery leads to.
 fn effective_window(snapshot: &Snapshot) -> u64 {
     match (snapshot.phase, snapshot.slow_start_threshold) {
         (Phase::Recovery, Some(threshold)) => threshold,
@@ -116,8 +115,8 @@ fn effective_window(snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// Checks S16 and S4: the window is reduced for packets that were sent after the last reduction,
-/// always and only for them.
+/// Checks S16 and S4: the window is reduced whenever a packet sent after the last reduction is
+/// lost, and for no other reason.
 fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(), Fault> {
     let is_lost = step.lost().iter().any(|packet| packet.index >= boundary);
     let is_marked = step.is_marked && step.acked().iter().any(|packet| packet.index >= boundary);
@@ -136,7 +135,7 @@ fn is_slow_start(phase: Phase) -> bool {
     matches!(phase, Phase::SlowStart | Phase::ConservativeSlowStart)
 }
 
-/// Checks S4: the window is reduced by no more than the factor.
+/// Checks S4: the window is not reduced below the specified fraction.
 fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     let (before, after) = (effective_window(&step.before), effective_window(&step.after));
     let least = (before * beta / 100).saturating_sub(SIZE);
@@ -150,7 +149,7 @@ fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks S6: the window grows by no more than was acknowledged, not at all unless it was used, and
+/// Checks S6: the window grows by no more than the acknowledged bytes and only if it was used, and
 /// never shrinks without congestion.
 fn check_growth(step: &Step, is_cut: bool) -> Result<(), Fault> {
     let (before, after) = (effective_window(&step.before), effective_window(&step.after));

@@ -1,8 +1,8 @@
-//! The search, breadth-first: all histories of one length before any longer one.
+//! The breadth-first search: it explores all histories of one length before any longer one.
 //!
-//! A state is not stored. It is represented by the history that reached it first: the number of the
-//! previous state and a move take eight bytes, and its canonical form eight more. The state is
-//! rebuilt when it is explored.
+//! A state is not stored. It is represented by the history that reached it first. The previous
+//! state's number and the move take eight bytes, and the canonical form takes eight more. The state
+//! is reconstructed when it is explored.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,9 +24,10 @@ use crate::checker::Property;
 
 /// The initial windows, in datagrams.
 const WINDOWS: core::ops::RangeInclusive<u64> = 2..=16;
-/// The window in datagrams beyond which a state is not explored further, since it has grown.
+/// The window, in datagrams, above which a state is not explored further because it has grown
+/// enough.
 const LARGEST: u64 = 16;
-/// The number of faults that are kept, and that end the search.
+/// The number of violations after which the search ends, and that are kept.
 const KEPT: usize = 8;
 /// The number of states that a thread explores at a time.
 const CHUNK: usize = 128;
@@ -41,7 +42,7 @@ struct Node {
     step: Option<Move>,
 }
 
-/// A search for the faults of one controller.
+/// A search for violations by one controller.
 pub(super) struct Search<'a, F> {
     make: &'a F,
     manner: Manner,
@@ -54,7 +55,7 @@ pub(super) struct Search<'a, F> {
     explored: Explored,
 }
 
-/// The results from a part of the states.
+/// The results for some of the states.
 #[derive(Default)]
 struct Part {
     moves: u64,
@@ -123,7 +124,7 @@ where
         self.explored
     }
 
-    /// Explores the states `from` to `to`; if `goes_on`, also their successors.
+    /// Explores the states `from` to `to` and, if `goes_on`, their successors.
     fn look_into(&mut self, from: usize, to: usize, goes_on: bool) {
         let parts: Vec<Mutex<Part>> = (from..to).step_by(CHUNK).map(|_| Mutex::default()).collect();
         let next = AtomicUsize::new(0);
@@ -197,7 +198,8 @@ where
         part
     }
 
-    /// Performs `step`. Returns the canonical form of the resulting state; `None` if its window is too large to be explored.
+    /// Makes the move `step`. Returns the canonical form of the resulting state; `None` if its
+    /// window is too large to be explored.
     fn follow(&self, state: &State<C>, step: Move) -> Result<Option<u64>, Fault> {
         safely(|| {
             let State { mut sender, mut reduction } = state.clone();
@@ -229,7 +231,7 @@ impl Part {
     }
 }
 
-/// Turns a panic into a fault (S3).
+/// Converts a panic to a violation of S3.
 fn safely<T>(action: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(action))
         .unwrap_or_else(|_| Err((Property::S3, "a panic".to_owned())))

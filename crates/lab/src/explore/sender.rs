@@ -1,4 +1,4 @@
-//! The smallest sender that a controller can have: a ledger, a pacer, a sampler, and moves to make.
+//! A minimal sender for a controller: a ledger, a pacer, a sampler, and moves to make.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -15,20 +15,20 @@ use super::moves::Move;
 pub(super) const SIZE: u64 = 1200;
 /// The time after which a sent packet can be acknowledged.
 pub(super) const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// The duration of a tick: as long as what controllers measure in seconds, CUBIC's curve and BBR's
-/// cycles, and so many round trips that an acknowledgment after it multiplies the smoothed
-/// round-trip time.
+/// The duration of a tick: as long as what controllers measure in seconds (CUBIC's curve and BBR's
+/// cycles), and so many round trips that an acknowledgment after a tick multiplies the smoothed
+/// RTT.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 /// The duration of an idle period of the application: longer than the interval of BBR's ProbeRTT.
 const IDLE: Duration = Duration::from_secs(6);
-/// The size of a burst that the application writes, in datagrams: more than the largest window that
-/// is explored.
+/// The size of a burst written by the application, in datagrams: larger than the largest window
+/// that is explored.
 const BURST: u32 = 20;
-/// The number of times that the pacer may delay a sender within one move before that counts as a
-/// fault.
+/// The number of times that the pacer may delay a sender within one move; more than that counts as
+/// a violation.
 const MAX_WAITS: u32 = 200;
 
-/// The effects of a move that the rules need.
+/// A move's effects, as needed by the rules.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) before: Snapshot,
@@ -38,7 +38,7 @@ pub(super) struct Step {
     packets: Vec<SentPacket>,
     lost: usize,
     pub(super) is_marked: bool,
-    /// The index of the next packet at the time of the report.
+    /// The index of the next packet when the event was reported.
     pub(super) next_index: SendIndex,
     pub(super) was_limited: bool,
 }
@@ -72,14 +72,14 @@ pub(super) struct Sender<C> {
 }
 
 impl<C: Controller> Sender<C> {
-    /// Creates a sender with a controller from `make`, whose window is `datagrams` datagrams
+    /// Creates a sender with a controller created by `make`. Its window is `datagrams` datagrams
     /// initially and at most `maximum`.
     pub(super) fn new(
         make: impl Fn(&ControllerParameters) -> C,
         datagrams: u64,
         maximum: u64,
     ) -> Self {
-        // A time other than zero, so that omissions are detected.
+        // The start time is not zero, so that omissions are detected.
         let now = Timestamp::from_nanos(3_600_000_000_000);
         let parameters = ControllerParameters {
             max_datagram_size: SIZE,
@@ -108,7 +108,7 @@ impl<C: Controller> Sender<C> {
         self.outstanding.len() as u64 * SIZE
     }
 
-    /// Returns whether `step` can happen now.
+    /// Returns whether the move `step` can happen now.
     pub(super) fn permits(&self, step: Move) -> bool {
         match step {
             Move::SendBurst => self.waiting < BURST,
@@ -119,7 +119,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Performs `step`, and sends what may be sent then.
+    /// Makes the move `step`, and then sends as much as possible.
     pub(super) fn make(&mut self, step: Move) -> Step {
         let outstanding = self.outstanding.len();
         let made = match step {
@@ -150,7 +150,7 @@ impl<C: Controller> Sender<C> {
         made
     }
 
-    /// Returns a step that reports nothing to the controller.
+    /// Returns the effects of a move that reports nothing to the controller.
     fn silence(&self) -> Step {
         let snapshot = self.controller.snapshot();
         Step {
@@ -244,7 +244,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Advances time, and sends what the pacer releases in the meantime.
+    /// Advances time, and sends the packets that the pacer releases in the meantime.
     fn wait_until(&mut self, until: Timestamp) {
         for _ in 0..MAX_WAITS {
             match self.limitation.pacer_deadline {

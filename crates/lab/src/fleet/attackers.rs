@@ -1,4 +1,4 @@
-//! Attackers who know the format of everything, but no key and no connection ID in use.
+//! Attackers who know all formats, but no key and no connection ID in use.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,9 @@ use super::datagrams::{long, octets, short};
 use super::world::Fleet;
 
 impl Fleet {
-    /// Sends a hostile datagram: an invented ID in a long or a short header, from the attacker's
-    /// own address or from that of a connection whose IDs need not be learned; or in a short
-    /// header, from a former address of a connection.
+    /// Sends a hostile datagram with an invented connection ID. The ID is in a long or short header
+    /// from the attacker's own address or from the address of a connection whose IDs need not be
+    /// learned, or in a short header from a connection's former address.
     pub(super) fn attack(&mut self) {
         self.report.hostile += 1;
         let place = self.random.below(self.balancers.len() as u64) as usize;
@@ -39,8 +39,8 @@ impl Fleet {
         }
     }
 
-    /// Returns an ID of any length, or of the length and with the first octet that the servers' IDs
-    /// have now.
+    /// Returns a connection ID, either of any length, or with the length and first octet of the
+    /// servers' current IDs.
     fn invented_id(&mut self) -> Vec<u8> {
         if self.random.chance(0.5) {
             let length = 4 + self.random.below(17) as usize;
@@ -63,8 +63,9 @@ impl Fleet {
         let has_ids = self.servers.all[server].opaque_len.is_none();
         has_ids.then(|| connection.client())
     }
-    /// Returns the previous address of an established connection that nobody has used since: two
-    /// invented IDs at a client's current address evict those that it used last.
+    /// Returns the previous address of an established connection that no client has used since. The
+    /// current address is not suitable, because two invented IDs at a client's current address
+    /// would evict the IDs that the client used last.
     fn former_address(&mut self) -> Option<SocketAddr> {
         let place = self.random.below(self.connections.len() as u64) as usize;
         let connection = self.connections.get(place)?;

@@ -11,8 +11,8 @@ use super::rules::{FleetRule, Reason};
 use super::servers::takes_new_clients;
 use super::world::Fleet;
 
-/// The number of most recently opened connections that may be in their handshake, and send more
-/// often.
+/// The number of most recently opened connections that may still be in their handshake and
+/// therefore send more often.
 const RECENT: usize = 64;
 
 impl Fleet {
@@ -77,7 +77,7 @@ impl Fleet {
         self.send(self.connections.len() - 1);
     }
 
-    /// Returns an address that no client uses now, though one may have used it before.
+    /// Returns an address that is not in use by any client, although it may have been used before.
     fn address(&mut self) -> SocketAddr {
         if !self.free_addresses.is_empty() && self.random.chance(0.2) {
             let place = self.random.below(self.free_addresses.len() as u64) as usize;
@@ -106,8 +106,8 @@ impl Fleet {
         self.had.insert(address, connection.number);
     }
 
-    /// Returns the client to its previous address, with another ID, if nobody else has used that
-    /// address since.
+    /// Returns the client to its previous address, using another connection ID, if no other client
+    /// has used that address since.
     fn come_back(&mut self, place: usize) {
         let Connection { number, former: Some((address, left)), .. } = self.connections[place]
         else {
@@ -120,14 +120,14 @@ impl Fleet {
         self.free_addresses.swap_remove(free);
         self.change_id(place);
         self.go_to(place, address);
-        // The thread that handles this address may have forgotten its client.
+        // The thread that handles this address may have forgotten the client.
         let is_known = self.now.saturating_since(left) < self.limits.lifetime;
         self.connections[place].has_returned = is_known;
         let is_opaque = self.connections[place].destination.1.is_none();
         self.report.returns += u64::from(is_known && is_opaque);
     }
 
-    /// Switches the client to another ID, which it received in an encrypted packet.
+    /// Switches the client to another connection ID, which it received in an encrypted packet.
     fn change_id(&mut self, place: usize) {
         let Some(server) = self.connections[place].server.filter(|_| self.may_change_id(place))
         else {
@@ -139,8 +139,8 @@ impl Fleet {
         (connection.is_first_id, connection.has_new_id) = (false, true);
     }
 
-    /// Returns whether the client may change its ID. It may not before it has used the first one,
-    /// so that the balancer can know it.
+    /// Returns whether the client may change its ID. It may do so only after it has used the first
+    /// ID, so that the balancer can learn that ID.
     fn may_change_id(&self, place: usize) -> bool {
         let connection = &self.connections[place];
         let server = connection.server.filter(|_| connection.is_established);
@@ -177,12 +177,12 @@ impl Fleet {
         }
     }
 
-    /// Sends a datagram from the client, and the answer of the server that receives it.
+    /// Sends a datagram from the client, and the response of the server that receives it.
     pub(super) fn send(&mut self, place: usize) {
         self.report.datagrams += 1;
         let connection = &mut self.connections[place];
         connection.sent += 1;
-        // The remainder of the handshake uses the server's first ID.
+        // The rest of the handshake uses the server's first connection ID.
         let is_long =
             !connection.is_established || connection.is_first_id && connection.sent % 4 == 2;
         self.note_reasons(place, is_long);
@@ -194,8 +194,8 @@ impl Fleet {
         let router = self.balancers[connection.balancer].router(connection.client);
         let learned_before = learned(router);
         let decision = router.route(self.now, connection.client, LOCAL, &datagram);
-        // A connection is learned when its ID is used. A datagram from its address may make the
-        // balancer learn of another connection that was there before.
+        // The balancer learns a connection when its ID is used. A datagram from its address may
+        // make the balancer learn another connection that used this address before.
         let is_by_id =
             matches!(decision, Decision::Forward { means: Means::Learned | Means::Flow, .. });
         connection.is_learned |=
@@ -211,8 +211,8 @@ impl Fleet {
         }
     }
 
-    /// Records whether a change since the connection's last datagram is a reason to misroute the
-    /// next one.
+    /// Records whether anything that changed since the connection's last datagram could cause the
+    /// next one to be misrouted.
     fn note_reasons(&mut self, place: usize, is_long: bool) {
         let is_flooded = self.settings.hostile_datagrams() > 0;
         let connection = &mut self.connections[place];
@@ -228,8 +228,9 @@ impl Fleet {
             }
             _ => None,
         };
-        // With an empty ID, long headers are identified by the client's own ID and short ones by
-        // its address, independently of each other.
+        // With a zero-length connection ID, packets with long headers are identified by the
+        // client's own ID and packets with short headers by the client's address, independently of
+        // each other.
         let last_used = match opaque_len {
             Some(0) => connection.last_used[usize::from(is_long)],
             _ => connection.last_used[0].max(connection.last_used[1]),
@@ -243,7 +244,7 @@ impl Fleet {
         connection.last_used[usize::from(is_long)] = self.now;
     }
 
-    /// Processes the first datagram of a connection, at a server.
+    /// Processes the first datagram of a connection at a server.
     fn accept(&mut self, place: usize, key: ServerKey, means: Means) {
         let number = self.connections[place].number;
         let balancer = &self.balancers[self.connections[place].balancer];
@@ -261,18 +262,19 @@ impl Fleet {
                 self.connections[place].chosen = Some((means, version));
                 self.answer(place);
             }
-            // The client tries again later, and elsewhere if the balancer has been updated by then.
+            // The client retries later and, if the balancer has been updated by then, reaches
+            // another server.
             None => self.close(place),
         }
     }
 
-    /// Processes a datagram that arrives at the server that has the connection.
+    /// Processes a datagram that arrives at the server that owns the connection.
     fn arrive(&mut self, place: usize) {
         if !self.connections[place].is_established {
             self.answer(place);
             return;
         }
-        // The server has given the client an ID with the new configuration.
+        // The server has given the client a connection ID that follows the new configuration.
         let issued = self.servers.issued;
         let has_old = self.connections[place].destination.1.is_some_and(|config| config != issued);
         if has_old && self.random.chance(0.5) {
@@ -302,7 +304,7 @@ impl Fleet {
             None => self.servers.issue(server, &mut self.random),
         };
         if fate > 16 {
-            // The answer is lost on the way to the balancer.
+            // The response is lost before it reaches the balancer.
             self.connections[place].issued = Some(issued);
             return;
         }
@@ -310,15 +312,15 @@ impl Fleet {
         let router = self.balancers[connection.balancer].router(client);
         router.observe(self.now, key, client, &long(&mut self.random, 1, &source, &issued.0));
         match fate {
-            // The answer is lost on the way to the client.
+            // The response is lost between the balancer and the client.
             13..=16 => connection.issued = Some(issued),
-            // The answer is a Retry.
+            // The response is a Retry.
             1 | 2 => connection.destination = issued,
             _ => self.establish(place, server, issued),
         }
     }
 
-    /// Delivers the answer to the client.
+    /// Delivers the server's response to the client.
     fn establish(&mut self, place: usize, server: usize, issued: (Vec<u8>, Option<ConfigId>)) {
         let is_opaque = self.servers.all[server].opaque_len.is_some();
         match is_opaque {
@@ -364,12 +366,13 @@ impl Fleet {
         self.close(place);
     }
 
-    /// Returns why the connection may be misrouted, or which rule that violates.
+    /// Returns the reason why the connection may be misrouted, or the violated rule if there is
+    /// none.
     fn excuse(&self, place: usize, decision: Decision) -> Result<Reason, FleetRule> {
         let connection = &self.connections[place];
         let Some(server) = connection.server else { return Err(FleetRule::Stays) };
         let (balancer, server) = (&self.balancers[connection.balancer], &self.servers.all[server]);
-        // The hash of an address changes only with the table.
+        // The hash of an address maps to another server only if the table changes.
         let is_hashed = matches!(decision, Decision::Forward { means: Means::Hash, .. });
         let is_same_table = connection.chosen == Some((Means::Hash, balancer.version));
         if is_hashed && is_same_table && !connection.is_established {
@@ -398,7 +401,7 @@ fn learned(router: &Router) -> u64 {
     learned.entries as u64 + learned.expired
 }
 
-/// Returns whether a balancer with this pool can find the server, if the connection ID follows this
+/// Returns whether a balancer with this pool can find the server if the connection ID follows this
 /// configuration.
 fn is_in_pool(pool: &Pool, key: ServerKey, config: Option<ConfigId>) -> bool {
     let is_reachable = pool.server(key).is_some_and(|it| it.state != ServerState::Down);

@@ -17,28 +17,28 @@ pub(super) struct Connection {
     pub(super) source: Vec<u8>,
     /// The destination connection ID, with the configuration that it follows.
     pub(super) destination: (Vec<u8>, Option<ConfigId>),
-    /// The server's answer, if it has not arrived.
+    /// The server's response, if it has not arrived yet.
     pub(super) issued: Option<(Vec<u8>, Option<ConfigId>)>,
-    /// The server that has the connection.
+    /// The server that owns the connection.
     pub(super) server: Option<usize>,
-    /// The way in which the server was selected, and the version of the table.
+    /// How the server was selected, and the version of the table that was used.
     pub(super) chosen: Option<(Means, u64)>,
-    /// The balancer that forwards its datagrams.
+    /// The balancer that forwards the connection's datagrams.
     pub(super) balancer: usize,
     pub(super) sent: u64,
     pub(super) is_established: bool,
-    /// Whether it uses the connection ID from the server's long headers.
+    /// Whether the client uses the connection ID from the server's long headers.
     pub(super) is_first_id: bool,
-    /// Whether the balancer knows that the client has received an answer, where that matters.
+    /// Whether the balancer knows that the client has received a response, where that matters.
     pub(super) is_learned: bool,
     pub(super) has_new_address: bool,
     pub(super) has_new_id: bool,
-    /// Whether the balancer knows its new address as one of this connection.
+    /// Whether the balancer knows that the client's new address belongs to this connection.
     pub(super) has_returned: bool,
-    /// The times at which it last used a short header (sent one, or received an answer to one), and
-    /// last sent a long header.
+    /// The times at which the client last used a short header (sent one, or received a response to
+    /// one) and last sent a long header.
     pub(super) last_used: [Timestamp; 2],
-    /// The reason, if any, for which it may be misrouted from now on.
+    /// The reason, if any, why the connection may be misrouted from now on.
     pub(super) reason: Option<Reason>,
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams of which only the header matters.
+//! Datagrams in which only the header matters.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use clearway_units::Random;
 pub(super) const LOCAL: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
 
-/// The length of the random bytes after the header, which look like encrypted ones.
+/// The length of the random bytes after the header, which look like encrypted data.
 const PAYLOAD_LEN: usize = 24;
 
 /// Returns a datagram that begins with a long header of `version`.

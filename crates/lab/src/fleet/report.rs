@@ -6,15 +6,16 @@ use clearway_balancer::{Means, RouterStatistics};
 
 use super::rules::{FleetRule, Reason};
 
-/// The number of violations of a rule that are described for each fleet; all are counted.
+/// The number of violations of each rule that are described for each fleet; all violations are
+/// counted.
 const DESCRIBED: u64 = 3;
 
-/// A rule that did not hold.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// The seed of the fleet.
     pub seed: u64,
-    /// The rule.
+    /// The violated rule.
     pub rule: FleetRule,
     /// A description of the violation.
     pub explanation: String,
@@ -33,14 +34,14 @@ pub struct Report {
     pub established_opaque: u64,
     /// Datagrams sent by clients.
     pub datagrams: u64,
-    /// Hostile datagrams.
+    /// The number of hostile datagrams.
     pub hostile: u64,
-    /// Changes of the fleet.
+    /// The number of changes to the fleet.
     pub changes: u64,
-    /// Clients' changes of their address, or of their path to the other balancer.
+    /// The number of times that a client changed its address or its path to the other balancer.
     pub moves: u64,
-    /// The number of these that returned to the previous address with another connection ID, where
-    /// balancers have to know both.
+    /// The number of address changes that returned to the previous address with another connection
+    /// ID, where balancers have to know both IDs.
     pub returns: u64,
     /// Datagrams that the balancers forwarded, including hostile ones, by how the server was
     /// selected.
@@ -53,8 +54,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// The number of entries evicted from flow tables.
     pub evicted: u64,
-    /// The number of samples of new clients around changes, and the number of those that a change
-    /// moved between servers that it did not concern.
+    /// The number of new clients sampled around changes, and how many of them a change moved
+    /// between servers that it did not affect.
     pub(super) sampled: (u64, u64),
 }
 
@@ -107,8 +108,8 @@ impl Report {
         self.misrouted.values().sum()
     }
 
-    /// Returns the share of new clients that a change moved between servers that it did not
-    /// concern, 0 to 1.
+    /// Returns the fraction of new clients, from 0 to 1, that a change moved between servers that
+    /// it did not affect.
     pub fn moved_by_changes(&self) -> f64 {
         let (samples, moved) = self.sampled;
         moved as f64 / samples.max(1) as f64

@@ -1,15 +1,15 @@
-//! The rules that must hold for a fleet, and the reasons for which a connection may be lost.
+//! The rules that must hold for a fleet, and the reasons why a connection may be lost.
 
 /// A rule that must hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FleetRule {
-    /// A datagram of a connection goes to the server that has it, except for a [`Reason`].
+    /// A connection's datagrams go to the server that owns it, except for a [`Reason`].
     Stays,
-    /// A new client goes to a server that takes new clients.
+    /// A new client is sent to a server that accepts new clients.
     Takes,
-    /// Balancers with the same servers send a new client to the same one.
+    /// Balancers with the same servers send a new client to the same server.
     Agree,
-    /// A change of the fleet moves few new clients among the servers that it does not concern.
+    /// A change to the fleet moves few new clients between servers that it does not affect.
     Few,
     /// A balancer's memory stays within its limits.
     Bounded,
@@ -19,7 +19,7 @@ impl FleetRule {
     /// All rules, in order.
     pub const ALL: [Self; 5] = [Self::Stays, Self::Takes, Self::Agree, Self::Few, Self::Bounded];
 
-    /// Returns its ID, such as "R1".
+    /// Returns the rule's ID, such as "R1".
     pub const fn id(self) -> &'static str {
         match self {
             Self::Stays => "R1",
@@ -31,25 +31,27 @@ impl FleetRule {
     }
 }
 
-/// The documented reasons for which a balancer may misroute a connection of a server that is alive.
+/// The documented reasons why a balancer may misroute a connection whose server is alive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// The connection's first flight arrived at balancers of which one had another table, or
-    /// remembered another client at this address; or a flood evicted it before a change.
+    /// One of the balancers that received the connection's first flight had another table or
+    /// remembered another client at this address, or a flood evicted the connection before a
+    /// change.
     FirstFlight,
-    /// The changes were in any order, and the balancer's table does not contain the server or the
-    /// configuration, or lists the server as down.
+    /// Changes were made in arbitrary order, and the balancer's table does not contain the server
+    /// or the configuration, or lists the server as down.
     NotInPool,
     /// The server does not issue QUIC-LB connection IDs, and the client changed its address and its
     /// connection ID at once.
     BothAtOnce,
-    /// The server issues empty IDs, and the client changed its address, or a flood evicted it.
+    /// The server uses zero-length connection IDs, and the client's address changed or a flood
+    /// evicted its entry.
     NoId,
     /// The server does not issue QUIC-LB connection IDs, and the datagram arrived at a balancer
     /// that had not seen the connection.
     OtherBalancer,
     /// The server does not issue QUIC-LB connection IDs, or the connection was not established, and
-    /// the client sent nothing for the lifetime of flow entries.
+    /// the client was silent for the lifetime of flow entries.
     Idle,
 }
 

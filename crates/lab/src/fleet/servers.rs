@@ -1,4 +1,4 @@
-//! The current state of a fleet's servers, of which the balancers learn later.
+//! The current state of a fleet's servers, which the balancers learn later.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 use super::datagrams::octets;
 use super::settings::Form;
 
-/// The weight of a server that takes its full share of new clients.
+/// The weight of a server that accepts its full share of new clients.
 pub(super) const FULL_WEIGHT: u32 = 10;
 
-/// The lengths of random connection IDs. None has 4 octets: among ten thousand connections these
-/// collide too often.
+/// The lengths of random connection IDs. None has 4 octets, because such IDs collide too often
+/// among ten thousand connections.
 const OPAQUE_LENGTHS: [usize; 6] = [8, 8, 8, 6, 18, 0];
 
 pub(super) struct FleetServer {
     pub(super) key: ServerKey,
     name: String,
     place: u16,
-    /// The length of its connection IDs if they are not QUIC-LB IDs.
+    /// The length of the server's connection IDs if they are not QUIC-LB IDs.
     pub(super) opaque_len: Option<usize>,
     ids: Vec<(ConfigId, ServerId)>,
     pub(super) weight: u32,
@@ -28,9 +28,9 @@ pub(super) struct FleetServer {
     pub(super) state: ServerState,
     pub(super) is_alive: bool,
     pub(super) is_in_pool: bool,
-    /// The version of the fleet since which it has been draining.
+    /// The fleet version since which the server has been draining.
     pub(super) drained_at: u64,
-    /// The version of the fleet since which it has been down.
+    /// The fleet version since which the server has been down.
     pub(super) down_at: u64,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Servers {
     pub(super) all: Vec<FleetServer>,
     places: BTreeMap<ServerKey, usize>,
     form: Form,
-    /// The configurations, oldest first.
+    /// The connection ID configurations, oldest first.
     pub(super) codecs: Vec<IdCodec>,
-    /// The number of configurations so far.
+    /// The number of configurations added so far.
     pub(super) configs_added: usize,
-    /// The configuration that new IDs follow.
+    /// The configuration of newly issued connection IDs.
     pub(super) issued: ConfigId,
 }
 
@@ -95,7 +95,7 @@ impl Servers {
         });
     }
 
-    /// Adds a configuration, which no server uses for new IDs yet.
+    /// Adds a configuration that no server uses for new connection IDs yet.
     pub(super) fn add_config(&mut self, random: &mut Random) -> ConfigId {
         let last = self.codecs.last().map_or(0, |codec| codec.config().number());
         let codec = random_codec(self.form, (last + 1) % ConfigId::COUNT as u8, random);
@@ -113,7 +113,7 @@ impl Servers {
         self.all.iter_mut().for_each(|server| server.ids.retain(|(of, _)| *of != config));
     }
 
-    /// Returns a connection ID that a server issues now, with its configuration.
+    /// Returns a connection ID that the server issues at this time, with its configuration.
     pub(super) fn issue(&self, server: usize, random: &mut Random) -> (Vec<u8>, Option<ConfigId>) {
         let of_server = &self.all[server];
         if let Some(length) = of_server.opaque_len {
@@ -141,7 +141,7 @@ impl Servers {
         (server.is_in_pool && server.is_alive).then_some(place)
     }
 
-    /// Returns the servers for which `is` holds.
+    /// Returns the servers that match the predicate `is`.
     pub(super) fn which(&self, is: impl Fn(&FleetServer) -> bool) -> Vec<usize> {
         let places = 0..self.all.len();
         places.filter(|place| self.all[*place].is_in_pool && is(&self.all[*place])).collect()
@@ -161,7 +161,7 @@ impl Servers {
         servers.collect()
     }
 
-    /// Creates the pool of `servers`, which are these in any order.
+    /// Creates a pool from `servers`, which are this fleet's servers in any order.
     ///
     /// # Errors
     /// Only if this simulation has a bug.
@@ -170,20 +170,20 @@ impl Servers {
     }
 }
 
-/// Returns whether a server of a pool takes new clients, without relying on the balancer's own
+/// Returns whether a server of a pool accepts new clients, without relying on the balancer's own
 /// decision.
 pub(super) fn takes_new_clients(server: &Server) -> bool {
     server.state == ServerState::Active && server.weight > 0
 }
 
-/// Draws the lengths of server ID and nonce, and of the octets after them. Server IDs are long and
-/// sparse, so that an invented ID is never valid.
+/// Draws the lengths of the server ID, the nonce, and the octets after them. Server IDs are long
+/// and sparse, so that an invented ID is never valid.
 fn random_lengths(form: Form, random: &mut Random) -> (usize, usize, usize) {
     if form == Form::Aws {
         return (8, [7, 10][random.below(2) as usize], 0);
     }
     let server_id_len = 5 + random.below(4) as usize;
-    // One AES pass.
+    // Server ID and nonce fit in one AES pass.
     let nonce_len = match random.chance(0.4) {
         true => 16 - server_id_len,
         false => 6 + random.below(5) as usize,

@@ -11,10 +11,10 @@ pub enum Form {
     Encrypted,
     /// QUIC-LB IDs without a key.
     Clear,
-    /// QUIC-LB IDs as required by the AWS load balancer: 8 octets of server ID, 7 or 10 of nonce,
-    /// no key.
+    /// QUIC-LB IDs as required by the AWS load balancer: a server ID of 8 octets, a nonce of 7 or
+    /// 10 octets, and no key.
     Aws,
-    /// Random IDs, which balancers learn.
+    /// Random connection IDs, which balancers have to learn.
     Opaque,
     /// A mix: half of the servers have random IDs, and each configuration has another format.
     Mixed,
@@ -36,15 +36,16 @@ impl Form {
     }
 }
 
-/// The circumstances under which a fleet changes.
+/// The circumstances under which a fleet is changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Circumstance {
-    /// In the order that [`Pool`](clearway_balancer::Pool) recommends.
+    /// Changes are made in the order that [`Pool`](clearway_balancer::Pool) recommends.
     InOrder,
-    /// In that order, while an attacker sends invented Initial packets and connection IDs.
+    /// Changes are made in that order, while an attacker sends invented Initial packets and
+    /// connection IDs.
     Attacked,
-    /// In any order: servers get clients before all balancers know them, and old configurations are
-    /// removed at once.
+    /// Changes are made in any order: servers get clients before all balancers know them, and old
+    /// configurations are removed immediately.
     AnyOrder,
 }
 
@@ -81,11 +82,11 @@ impl Default for Size {
 /// The settings of a fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Its size.
+    /// The size of the fleet.
     pub size: Size,
     /// The format of its connection IDs.
     pub form: Form,
-    /// The circumstances under which it changes.
+    /// The circumstances under which the fleet is changed.
     pub circumstance: Circumstance,
 }
 
@@ -103,7 +104,7 @@ impl Settings {
         Self { size, form, circumstance }
     }
 
-    /// Returns how many of the servers do not issue QUIC-LB connection IDs.
+    /// Returns how many servers do not issue QUIC-LB connection IDs.
     pub(super) fn opaque_servers(&self) -> usize {
         match self.form {
             Form::Encrypted | Form::Clear | Form::Aws => 0,
@@ -112,18 +113,19 @@ impl Settings {
         }
     }
 
-    /// Returns the number of steps: each connection sends about six datagrams.
+    /// Returns the number of steps: enough for each connection to send about six datagrams.
     pub(super) fn steps(&self) -> u64 {
         6 * self.size.connections as u64
     }
 
-    /// Returns the share of steps at which the fleet changes: sixty changes in total.
+    /// Returns the fraction of steps at which the fleet changes, which results in sixty changes in
+    /// total.
     pub(super) fn change_chance(&self) -> f64 {
         60.0 / self.steps() as f64
     }
 
-    /// Returns the share of steps at which an outdated balancer adopts the new table. A change
-    /// takes as long as a tenth of the connections need for a datagram.
+    /// Returns the fraction of steps at which an outdated balancer adopts the new table. A change
+    /// takes as long as a tenth of the connections need to send a datagram.
     pub(super) fn update_chance(&self) -> f64 {
         10.0 / self.size.connections as f64
     }

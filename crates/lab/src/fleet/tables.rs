@@ -9,12 +9,12 @@ use super::servers::takes_new_clients;
 
 /// The number of addresses with which a change is tested.
 const SAMPLES: u32 = 256;
-/// The maximum share of new clients that a change may move between servers that it does not
-/// concern: the requirement of `clearway-balancer` for its Maglev table.
+/// The maximum fraction of new clients that a change may move between servers that it does not
+/// affect: the requirement of `clearway-balancer` for its Maglev table.
 pub(super) const FEW: f64 = 0.02;
 
 /// Returns the number of sampled new clients, and how many of them move from one server to another
-/// although neither has changed.
+/// although neither server has changed.
 pub(super) fn moved(before: &Pool, after: &Pool, version: u64) -> (u64, u64) {
     let mut counts = (0, 0);
     for client in clients(version) {
@@ -36,7 +36,7 @@ pub(super) fn moved(before: &Pool, after: &Pool, version: u64) -> (u64, u64) {
     counts
 }
 
-/// Returns a new client that two pools with the same servers assign to different ones.
+/// Returns a new client that two pools with the same servers assign to different servers.
 pub(super) fn disagreement(one: &Pool, other: &Pool) -> Option<SocketAddr> {
     let key = |pool: &Pool, client| pool.by_hash(client, LOCAL).map(|(key, _)| key);
     clients(0).find(|client| key(one, *client) != key(other, *client))

@@ -16,16 +16,17 @@ use super::servers::{FULL_WEIGHT, FleetServer, Servers};
 use super::settings::Settings;
 use super::tables::{self, FEW};
 
-/// The lifetimes of flow entries: longer than nearly all idle periods of connections, or not.
+/// The lifetimes of flow entries: one longer than nearly all idle periods of connections, and one
+/// shorter.
 const LIFETIMES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(15)];
 
-/// The number of threads of a balancer.
+/// The number of threads of each balancer.
 const THREADS: usize = 2;
 
 pub(super) struct Balancer {
     /// The routers, one for each thread.
     pub(super) routers: Vec<Router>,
-    /// The fleet version of its pool.
+    /// The fleet version of the balancer's pool.
     pub(super) version: u64,
 }
 
@@ -47,7 +48,7 @@ impl Balancer {
     }
 }
 
-/// An action that is deferred until all balancers have the pool of a version.
+/// An action that is deferred until all balancers have the pool of a certain version.
 enum Later {
     Activate(usize),
     SetWeight(usize),
@@ -82,7 +83,7 @@ pub fn simulate(seed: u64, settings: &Settings) -> Report {
     for _ in 0..settings.steps() {
         fleet.step();
     }
-    // Every remaining connection sends once more.
+    // Every remaining connection sends one more datagram.
     for place in (0..fleet.connections.len()).rev() {
         fleet.send(place);
     }
@@ -143,7 +144,7 @@ impl Fleet {
         self.report
     }
 
-    /// Returns a random one of `places`.
+    /// Returns a random element of `places`.
     fn pick(&mut self, places: &[usize]) -> Option<usize> {
         places.get(self.random.below(places.len() as u64) as usize).copied()
     }
@@ -197,7 +198,8 @@ impl Fleet {
                 self.servers.all[server].drained_at = self.version + 1;
             }
             2 => {
-                // Not those that wait until all balancers know that they are reachable again.
+                // Excludes servers that wait until all balancers know that they are reachable
+                // again.
                 let is_draining = |server: &FleetServer| {
                     let FleetServer { state, drained_at, is_alive, .. } = *server;
                     state == ServerState::Draining && drained_at != u64::MAX && is_alive
@@ -215,8 +217,8 @@ impl Fleet {
             }
             4 => {
                 // With changes in order, a server returns only when all balancers know that it was
-                // down: otherwise one of them sends it clients that it regards as lost when it
-                // learns of that.
+                // down. Otherwise, a balancer would send it clients and consider them lost when it
+                // learns that the server was down.
                 let since = if self.settings.is_in_order() { self.reached() } else { u64::MAX };
                 let is_down = |server: &FleetServer| {
                     server.state == ServerState::Down && server.down_at <= since
@@ -231,7 +233,7 @@ impl Fleet {
                 self.servers.all[server].weight = self.random.below(11) as u32;
             }
             7 if !self.settings.is_in_order() && active.len() > many / 2 => {
-                // The health checks failed, but the server is alive.
+                // The health checks fail, although the server is alive.
                 let Some(server) = self.pick(&active) else { return };
                 self.servers.all[server].state = ServerState::Down;
             }
@@ -261,8 +263,8 @@ impl Fleet {
         }
     }
 
-    /// Returns whether the configuration may change. With changes in any order, no number is
-    /// reused: some connection may still have IDs of it.
+    /// Returns whether the configuration may change. With changes in any order, no configuration
+    /// number is reused, because some connection may still have IDs of the old configuration.
     fn may_change_config(&self) -> bool {
         let is_new = self.servers.configs_added < ConfigId::COUNT;
         self.servers.codecs.len() == 1 && (self.settings.is_in_order() || is_new)
@@ -306,7 +308,7 @@ impl Fleet {
         }
     }
 
-    /// Removes servers that have drained, and a configuration that no connection's IDs use.
+    /// Removes drained servers, and a configuration that is not used by any connection's IDs.
     fn tidy(&mut self) {
         let reached = self.reached();
         let drained = self
@@ -341,7 +343,7 @@ impl Fleet {
         }
     }
 
-    /// Returns a server's name for an explanation.
+    /// Returns a server's name for use in an explanation.
     pub(super) fn name(&self, key: ServerKey) -> String {
         let server = self.servers.all.iter().find(|server| server.key == key);
         server.map_or_else(|| format!("{key:?}"), |server| server.name().to_owned())
@@ -352,7 +354,7 @@ fn pool(servers: &Servers) -> Pool {
     servers.pool(servers.described()).expect("names, addresses and server IDs are unique")
 }
 
-/// Returns a pool of the same servers in reverse order.
+/// Returns a pool with the same servers in reverse order.
 fn reversed(servers: &Servers) -> Pool {
     let mut described = servers.described();
     described.reverse();

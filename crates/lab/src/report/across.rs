@@ -21,7 +21,7 @@ pub struct AcrossRow {
 }
 
 impl AcrossRow {
-    /// Creates the row of `comparison`, which took `runs` runs.
+    /// Creates a row for `comparison`, which required `runs` runs.
     pub fn new(comparison: &Comparison, runs: usize, verdict: Verdict, wall_seconds: f64) -> Self {
         Self {
             controllers: comparison.controllers.clone(),
@@ -37,7 +37,7 @@ impl AcrossRow {
         self.verdict.holds()
     }
 
-    /// Returns its controllers in one word, such as `bbr+cubic`.
+    /// Returns the names of the row's controllers as one word, such as `bbr+cubic`.
     pub fn controller(&self) -> String {
         self.controllers.join("+")
     }
@@ -47,7 +47,8 @@ impl AcrossRow {
 const WIDTH: usize = 100;
 const HEAD: [&str; 6] = ["ID", "controller", "compared", "figure", "bound", "expected"];
 
-/// Formats `rows` as a table. A row that is not as expected is followed by the measurements.
+/// Formats `rows` as a table. A row that does not meet expectations is followed by its
+/// measurements.
 pub fn across_table(rows: &[AcrossRow]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);

@@ -7,7 +7,7 @@ use clearway_units::Rate;
 
 /// Returns the number of bytes, including the overhead of lower layers, that the bottleneck of
 /// `conditions` can forward in the first `time` after the link's first datagram; `None` if the rate
-/// is unlimited at some time. A recorded rate counts with its mean.
+/// is unlimited at some time. For a recorded rate, the mean is used.
 pub(super) fn capacity(conditions: &Conditions, time: Duration) -> Option<u64> {
     if let Some(trace) = &conditions.trace {
         return Some(trace.mean_rate().bytes_in(time));

@@ -11,7 +11,7 @@ use crate::run::{FlowOutcome, Outcome};
 use crate::samples::Sample;
 use crate::setup::Setup;
 
-/// The outcome of a run with its setup.
+/// The outcome of a run, together with its setup.
 #[derive(Clone, Copy)]
 pub(super) struct Measured<'a> {
     pub(super) setup: &'a Setup,
@@ -48,8 +48,8 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Returns the part of the bottleneck's capacity that was used from the first flow's start to
-    /// the run's end; `None` if nothing limits the rate.
+    /// Returns the fraction of the bottleneck's capacity that was used from the first flow's start
+    /// to the run's end; `None` if nothing limits the rate.
     pub(super) fn utilisation(self) -> Option<f64> {
         let start = self.setup.flows.iter().map(|flow| flow.start).min().unwrap_or_default();
         let conditions = self.conditions();
@@ -60,7 +60,7 @@ impl<'a> Measured<'a> {
         Some(if capacity == 0 { 0.0 } else { used as f64 / capacity as f64 })
     }
 
-    /// Returns the part of the datagrams sent that was dropped.
+    /// Returns the fraction of sent datagrams that were dropped.
     pub(super) fn loss(self) -> f64 {
         let counters = self.counters();
         share(counters.dropped() as usize, counters.received as usize)
@@ -83,8 +83,8 @@ impl<'a> Measured<'a> {
         Some(flows.map(|(before, after)| after.saturating_sub(*before)).collect())
     }
 
-    /// Returns the mean queueing delay at the bottleneck from `settled_after` on; `None` if no
-    /// datagram left it in that time, or no samples were taken.
+    /// Returns the mean queueing delay at the bottleneck after `settled_after`; `None` if no
+    /// datagram left the bottleneck in that time or no samples were taken.
     pub(super) fn queue_delay(self, settled_after: Duration) -> Option<Duration> {
         let settled = Timestamp::from_origin(settled_after);
         let samples = &self.outcome.samples;
@@ -99,8 +99,8 @@ impl<'a> Measured<'a> {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// Returns Jain's fairness index: 1 if all flows received the same, 1/n if one of n received
-    /// everything.
+    /// Returns Jain's fairness index: 1 if all flows received the same amount, 1/n if one of n
+    /// flows received everything.
     pub(super) fn jain(self, settled_after: Duration) -> Option<f64> {
         let received = self.received(settled_after)?;
         let sum: f64 = received.iter().map(|bytes| *bytes as f64).sum();

@@ -13,7 +13,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns three flows; the second one ends after 6 of 10 s.
+/// Returns three flows; the second one ends after 6 of the 10 seconds.
 fn three_flows() -> (Setup, Outcome) {
     let mut outcome = finished(1, 10_000).outcome;
     outcome.flows = vec![

@@ -28,13 +28,14 @@ pub struct Statistics {
     pub violating_seeds: Vec<u64>,
     /// The properties that were violated, in order of their IDs.
     pub violated: Vec<Violated>,
-    /// The share of runs, 0 to 1, in which the congestion window of a sender reached its floor.
+    /// The fraction of runs, from 0 to 1, in which a sender's congestion window reached its
+    /// minimum.
     pub floor_reached: f64,
-    /// The median of the times.
+    /// The median of the run times.
     pub median: Option<Duration>,
-    /// The 99th percentile of the times.
+    /// The 99th percentile of the run times.
     pub p99: Option<Duration>,
-    /// The longest time.
+    /// The longest run time.
     pub longest: Option<Duration>,
     /// The share of all content that each flow received, if there are several flows.
     pub shares: Vec<Share>,
@@ -140,8 +141,8 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Returns the smallest of the sorted `times` that at least `percent` percent of them do not
-/// exceed.
+/// Returns the smallest of the sorted `times` that is not exceeded by at least `percent` percent of
+/// them.
 fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.checked_sub(1)?).copied().flatten()

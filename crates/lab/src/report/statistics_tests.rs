@@ -55,7 +55,7 @@ fn shares_are_relative_to_all_bytes_of_a_run() {
     let shares = Statistics::new(&[run(0, [10, 30]), run(1, [30, 30]), run(2, [0, 0])]).shares;
     let share = |flow: &str, least, mean, most| Share { flow: flow.to_owned(), least, mean, most };
     assert_eq!(shares, [share("a", 0.25, 0.375, 0.5), share("b", 0.5, 0.625, 0.75)]);
-    // A single flow has everything, and no share is reported.
+    // A single flow receives everything, so no share is reported.
     assert_eq!(Statistics::new(&[finished(0, 10)]).shares, []);
 }
 

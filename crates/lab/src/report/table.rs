@@ -80,8 +80,8 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-/// Formats the share of the content that each flow received: the mean with the smallest and the
-/// largest. If there are many flows, only those with the smallest and the largest mean are
+/// Formats the share of the content that each flow received: the mean, the smallest and the largest
+/// share. If there are many flows, only the flows with the smallest and the largest mean are
 /// included.
 fn shares(row: &Row) -> Option<String> {
     let shares = &row.statistics.shares;
@@ -103,7 +103,7 @@ fn shares(row: &Row) -> Option<String> {
     }
 }
 
-/// Returns the lines below a row.
+/// Returns the notes below a row.
 fn notes(row: &Row) -> Vec<String> {
     let unmet =
         row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));

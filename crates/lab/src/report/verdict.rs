@@ -1,4 +1,4 @@
-//! Decides whether runs meet their expectations. No other code does.
+//! Decides whether runs meet their expectations. No other code makes this decision.
 
 use core::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::sweep::Run;
 pub struct Verdict {
     /// The expectation, in words.
     pub expected: String,
-    /// The result that does not meet it, in words; `None` if it is met.
+    /// The result that does not meet the expectation, in words; `None` if the expectation is met.
     pub shortfall: Option<String>,
     /// The properties that the result violates.
     pub violated: Vec<Violated>,
 }
 
 impl Verdict {
-    /// Creates a verdict about an expectation that does not belong to a property.
+    /// Creates a verdict on an expectation that does not correspond to a property.
     fn new(expected: String, shortfall: Option<String>) -> Self {
         Self { expected, shortfall, violated: Vec::new() }
     }
@@ -36,7 +36,8 @@ impl Verdict {
     }
 }
 
-/// Compares the runs of a variant with the expectations. No run may ever violate a property.
+/// Compares the runs of a variant with its expectations. In addition, no run may violate a
+/// property.
 pub fn judge(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Vec<Verdict> {
     let judge = Judge { setup, runs, statistics: Statistics::new(runs) };
     let mut verdicts = vec![judge.properties()];
@@ -96,7 +97,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks L9 for runs in which no single event shows the violation.
+    /// Checks L9 for runs whose violation is not visible in any single event.
     fn finished(&self) -> Verdict {
         let statistics = &self.statistics;
         let unfinished = statistics.runs - statistics.finished;
@@ -118,8 +119,8 @@ impl Judge<'_> {
         self.of_runs(Property::L9, |run| run.outcome.took().is_none_or(|took| took > limit))
     }
 
-    /// Returns the violations of `property` in the runs that `is_one` selects. A run that ended
-    /// with a violation counts only for the property of that violation.
+    /// Returns the violations of `property` in the runs selected by `is_one`. A run that ended with
+    /// a violation counts only for the property of that violation.
     fn of_runs(&self, property: Property, is_one: impl Fn(&Run) -> bool) -> Vec<Violated> {
         let is_one = |run: &&Run| run.outcome.violation.is_none() && is_one(run);
         let Some(first) = self.runs.iter().find(is_one) else { return Vec::new() };
@@ -216,7 +217,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks a value that must be within a bound in every run; otherwise `property` is violated.
+    /// Checks that a value is within a limit in every run; otherwise `property` is violated.
     fn every<T: PartialOrd + Copy>(
         &self,
         property: Property,

@@ -18,14 +18,15 @@ fn milliseconds(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Returns the verdict on the last expectation: the first two are about properties and finishing.
+/// Returns the verdict on the last expectation; the first two are about properties and finishing.
 fn last(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Verdict {
     let verdicts = judge(expectations, setup, runs);
     assert_eq!(verdicts.len(), 3, "{verdicts:?}");
     verdicts.into_iter().next_back().unwrap()
 }
 
-/// Checks that the expectation is met by `good` and not by `bad`, for which `why` is reported.
+/// Checks that `good` meets the expectation, and that `bad` does not and is reported with the
+/// reason `why`.
 fn check(expectations: &Expectations, setup: &Setup, (good, bad): (&[Run], &[Run]), why: &str) {
     assert_eq!(last(expectations, setup, good).shortfall, None);
     let verdict = last(expectations, setup, bad);
@@ -96,7 +97,7 @@ fn the_floor() {
 
 #[test]
 fn goodputs() {
-    // 1 MB in 1 s, or in 2 s.
+    // The transfer takes 1 s or 2 s for 1 MB.
     let (fast, slow) = (finished(1, 1000), finished(2, 2000));
     let setup = one_flow();
     let rate = |megabits: u64| Some(Rate::from_bits_per_second(megabits * 1_000_000));
@@ -170,7 +171,7 @@ fn fairness() {
     };
     check(&share(0.3, 1.0), &setup, (&[run(1, 2)], &[run(1, 3)]), "25.0 % with seed 1");
     check(&share(0.0, 0.7), &setup, (&[run(2, 1)], &[run(3, 1)]), "75.0 % with seed 1");
-    // One run may be outside of the bounds of the mean.
+    // A single run may exceed the limits for the mean.
     let fair = [run(1, 3), run(3, 1)];
     check(&mean(0.4, 1.0), &setup, (&fair, &[run(1, 3), run(1, 1)]), "37.5 %");
     check(&mean(0.0, 0.6), &setup, (&fair, &[run(3, 1), run(1, 1)]), "62.5 %");

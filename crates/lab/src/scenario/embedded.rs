@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Scenario, ScenarioError};
 
-/// The paths in the folder of scenarios, and their contents.
+/// The paths and contents of the files in the scenarios folder.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 /// A placeholder for the folder of the embedded scenarios. It is not a path: no path contains this
@@ -20,7 +20,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// [`ScenarioError::Unreadable`] if there is none, or the errors of [`Scenario::parse`].
+/// [`ScenarioError::Unreadable`] if there is no such scenario, or the errors of
+/// [`Scenario::parse`].
 pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     let file = format!("{name}.toml");
     match content(&file) {
@@ -32,7 +33,8 @@ pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     }
 }
 
-/// Returns the content of a file, if `folder` stands for that of the embedded scenarios.
+/// Returns the content of an embedded file, if `folder` is the placeholder for the embedded
+/// scenarios.
 pub(super) fn content_in(folder: &Path, path: &str) -> Option<&'static str> {
     if folder == Path::new(FOLDER) { content(path) } else { None }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::nearest::nearest;
 
-/// The reason that a scenario could not be loaded.
+/// The reason why a scenario could not be loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScenarioError {
@@ -16,7 +16,7 @@ pub enum ScenarioError {
         /// The reason.
         error: io::Error,
     },
-    /// The file's contents cannot be parsed or make no sense.
+    /// The file's contents cannot be parsed or are inconsistent.
     Invalid {
         /// The path of the file, as the caller gave it.
         file: String,
@@ -51,7 +51,7 @@ impl std::error::Error for ScenarioError {
     }
 }
 
-/// A fault in a file: what is wrong, and where in the text.
+/// An error in a file: what is wrong, and where in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fault {
     /// The location in the text, as byte positions.
@@ -64,17 +64,17 @@ impl Fault {
         Self { span, message: message.into() }
     }
 
-    /// Creates the fault that `word` is not one of `candidates`.
+    /// Creates the error for `word` not being one of `candidates`.
     pub(super) fn unknown(span: Range<usize>, what: &str, word: &str, candidates: &[&str]) -> Self {
         Self::new(span, unknown(what, word, candidates))
     }
 
-    /// Creates a fault from an error of the TOML parser.
+    /// Creates an error from an error of the TOML parser.
     pub(super) fn from_toml(error: &toml::de::Error) -> Self {
         Self::new(error.span().unwrap_or(0..0), in_our_words(error.message()))
     }
 
-    /// Converts the location from a byte position into a line and a column.
+    /// Converts the location from byte positions to a line and a column.
     pub(super) fn locate(self, file: &str, text: &str) -> ScenarioError {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -98,9 +98,9 @@ fn unknown(what: &str, word: &str, candidates: &[&str]) -> String {
     }
 }
 
-/// Rewrites serde's message about an unknown key or name. It lists all known ones, but the nearest
-/// one should come first. The TOML parser passes on only the message, so the names are extracted
-/// from it.
+/// Rewrites serde's message about an unknown key or name. The original message lists all known
+/// names, but the closest one should come first. The TOML parser provides only the message, so the
+/// names are extracted from it.
 fn in_our_words(message: &str) -> String {
     let rewritten = [("unknown field `", "key"), ("unknown variant `", "name")]
         .into_iter()

@@ -2,13 +2,13 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-/// The expectations for the runs of one variant with one controller. A bound that is `None` is not
+/// The expectations for the runs of one variant with one controller. A limit that is `None` is not
 /// checked.
 ///
 /// A *run* lasts from virtual time zero until every flow that is not optional has finished. Times
-/// are durations of runs. Only flows that are not optional are judged, except by `utilisation`,
-/// `loss`, `queue delay`, Jain's index and shares, which describe the link and all flows that use
-/// it.
+/// are durations of runs. Only flows that are not optional are considered, except for
+/// `utilisation`, `loss`, `queue delay`, Jain's index and shares, which describe the link and all
+/// flows that use it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expectations {
     /// Whether every run must finish before the limit.
@@ -24,31 +24,31 @@ pub struct Expectations {
     pub goodput_at_least: Option<Rate>,
     /// The maximum goodput of each flow in every run; see `goodput_at_least`.
     pub goodput_at_most: Option<Rate>,
-    /// The minimum mean of that goodput over all runs and flows.
+    /// The minimum mean goodput over all runs and flows.
     pub mean_goodput_at_least: Option<Rate>,
-    /// The maximum mean of that goodput over all runs and flows.
+    /// The maximum mean goodput over all runs and flows.
     pub mean_goodput_at_most: Option<Rate>,
-    /// The minimum utilization in every run, 0 to 1: the part of the capacity in the direction of
-    /// the data that was used between the first flow's start and the end of the run. Requires a
+    /// The minimum utilization in every run, 0 to 1: the fraction of the capacity in the data
+    /// direction that was used between the first flow's start and the end of the run. Requires a
     /// rate or a trace.
     pub utilisation_at_least: Option<f64>,
     /// The minimum share of runs, 0 to 1, in which the congestion window of some flow's sender
     /// reached its minimum.
     pub floor_reached: Option<f64>,
-    /// The maximum loss in every run, 0 to 1: the part of the datagrams sent in the direction of
-    /// the data that was dropped, for any reason.
+    /// The maximum loss in every run, 0 to 1: the fraction of datagrams sent in the data direction
+    /// that were dropped, for any reason.
     pub loss_at_most: Option<f64>,
-    /// The maximum mean queueing delay at the bottleneck in the direction of the data, in every
-    /// run, from `settled_after` on.
+    /// The maximum mean queueing delay at the bottleneck in the data direction, in every run, after
+    /// `settled_after`.
     pub mean_queue_delay_at_most: Option<Duration>,
     /// The minimum Jain's fairness index in every run, 0 to 1, computed over the bytes that the
     /// flows received between `settled_after` and the end of the flow that ends first.
     pub jain_at_least: Option<f64>,
-    /// Bounds for the share that each flow (or each group of copies) has of the bytes that all
-    /// flows received in that time.
+    /// Limits for each flow's (or each group of copies') share of the bytes that all flows received
+    /// in that time.
     pub shares: Vec<ShareBound>,
-    /// The time from which on queueing delay, Jain's index and shares are measured, counted from
-    /// the start of the run.
+    /// The time, counted from the start of the run, after which queueing delay, Jain's index and
+    /// shares are measured.
     pub settled_after: Duration,
 }
 
@@ -75,8 +75,7 @@ impl Default for Expectations {
     }
 }
 
-/// The bounds for the share that one flow, or one group of copies together, has of the bytes that
-/// all flows received.
+/// Limits for the share of all received bytes that one flow, or one group of copies, receives.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShareBound {
     /// The flow's [`group`](crate::setup::Flow::group).

@@ -1,4 +1,4 @@
-//! The file as written: every key and its type. `resolve` determines the meaning.
+//! The file as written: every key and its type. The module `resolve` determines the meaning.
 
 pub(super) mod endpoint;
 pub(super) mod expect;
@@ -15,7 +15,7 @@ use self::network::{HostsSettings, NetworkSettings, RebindSettings};
 use super::settings::settings;
 use super::value::{Portion, Time};
 
-/// Defines two tables that share the settings of a run: the file itself and one of its variants.
+/// Defines the two tables that contain settings of a run: the file itself and each of its variants.
 macro_rules! levels {
     ($({
         $(#[$meta:meta])*
@@ -92,7 +92,7 @@ levels! {
 }
 
 settings! {
-    /// The settings of a run, each of them for one direction, one endpoint or one flow.
+    /// The settings of a run, each for one direction, one endpoint or one flow.
     struct Level {
         limit: Option<Time>,
         session: Option<SessionName>,

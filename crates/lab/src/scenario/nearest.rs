@@ -1,6 +1,6 @@
 //! Finds the known word that is closest to a mistyped one.
 
-/// Returns the one of `candidates` that is closest to `word`; `None` if none is close.
+/// Returns the element of `candidates` that is closest to `word`; `None` if none is close.
 ///
 /// A word is close if at most one letter in three is wrong, missing, added or swapped with its
 /// neighbor.
@@ -12,7 +12,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     (distance * 3 <= length.max(3)).then_some(candidate)
 }
 
-/// Returns the number of single changes between the two words (optimal string alignment distance).
+/// Returns the number of single-letter edits between the two words (optimal string alignment
+/// distance).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().flat_map(char::to_lowercase).collect();
     let to: Vec<char> = to.chars().flat_map(char::to_lowercase).collect();

@@ -18,11 +18,11 @@ use super::settings::Overlay;
 use super::{CONTROLLERS, Reference, Scenario, Setup, Variant};
 use crate::setup::Turns;
 
-/// The name of the variant that the file itself describes.
+/// The name of the variant that the file's own settings describe.
 const BASE: &str = "base";
 /// The default number of seeds of a scenario.
 const SEEDS: u64 = 20;
-/// The default limit of a scenario.
+/// The default time limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The properties that can be turned off: S1 to S29, L1 to L12.
 const SAFETY_PROPERTIES: u32 = 29;
@@ -106,7 +106,7 @@ fn variants(
     Ok(variants)
 }
 
-/// Creates a variant whose settings, laid over those of the base, are `level`.
+/// Creates a variant whose settings `level` override those of the base.
 fn overlaid(
     file: &ScenarioFile,
     variant: &VariantFile,

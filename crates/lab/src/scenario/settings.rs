@@ -1,4 +1,4 @@
-//! Settings that are all optional, and the overlaying of one set on another.
+//! Sets of optional settings, and the merging of such sets.
 
 /// A set of settings that another set can override: every setting that `over` contains replaces the one in `self`.
 pub(super) trait Overlay {
@@ -13,7 +13,7 @@ impl<T: Clone> Overlay for Option<T> {
     }
 }
 
-/// A table whose keys are all optional, and which can be laid over another one.
+/// Defines a table of optional keys that can override another table.
 ///
 /// The second form defines two tables from one list of keys: one for a single part (one direction,
 /// one endpoint, one controller), and one for all parts together, which may contain a table for

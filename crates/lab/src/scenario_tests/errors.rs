@@ -1,11 +1,11 @@
-//! Every fault in a file is reported with its location.
+//! Tests that every error in a file is reported with its location.
 
 use std::path::Path;
 
 use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
-/// Returns the error message for `text`, as users see it.
+/// Returns the error message for `text` as shown to users.
 fn error(text: &str) -> String {
     match parse(text) {
         Ok(_) => panic!("accepted: {text}"),
@@ -13,7 +13,8 @@ fn error(text: &str) -> String {
     }
 }
 
-/// Checks the error of `lines` after a summary (line 1) and a flow (lines 2 to 4): `lines` begin at line 5.
+/// Checks the error message for a file with a summary (line 1), a flow (lines 2 to 4), and then
+/// `lines`, which begin at line 5.
 #[track_caller]
 fn check(lines: &str, expected: &str) {
     let error = error(&format!("summary = \"A test.\"\n{FLOW}{lines}\n"));

@@ -133,7 +133,7 @@ fn expectations_by_controller() {
     };
     assert_eq!(within("base", "reno"), (Some(4), Some(0.9), true));
     assert_eq!(within("base", "bbr"), (Some(3), Some(0.9), true));
-    // The variant's setting takes precedence even where the base's is for a single controller.
+    // The variant's setting takes precedence even over a base setting for a single controller.
     assert_eq!(within("slower", "reno"), (Some(8), Some(0.9), true));
     assert_eq!(within("slower", "bbr"), (Some(8), Some(0.9), true));
     let median = |controller| variant(&scenario, "slower").expect(controller).median_within;

@@ -1,4 +1,4 @@
-//! For any text, the result is a scenario, or an error with a location in the text.
+//! Tests that any text results in a scenario or in an error with a location in the text.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
-/// A file that uses many of the keys, to be damaged at random.
+/// A file that uses many keys, to be corrupted at random.
 const COLLAPSE: &str = include_str!("../../scenarios/collapse.toml");
 
 fn check(text: &str) {

@@ -1,4 +1,4 @@
-//! The documentation of the scenario files is correct and complete.
+//! Tests that the documentation of scenario files is correct and complete.
 
 use super::{FLOW, parse};
 

@@ -1,4 +1,4 @@
-//! Every setting of a file ends up in the right field.
+//! Tests that every setting in a file ends up in the correct field.
 
 use core::time::Duration;
 
@@ -133,7 +133,7 @@ fn queues() {
     let bytes = |bytes| QueueLimit { packets: None, bytes: Some(bytes) };
     assert_eq!(limit("{ packets = 25 }"), QueueLimit { packets: Some(25), bytes: None });
     assert_eq!(limit("{ bytes = \"64KiB\" }"), bytes(65_536));
-    // 10 Mbit/s for 30 ms are 37,500 bytes.
+    // At 10 Mbit/s, 30 ms correspond to 37,500 bytes.
     assert_eq!(limit("{ bdp = 2 }"), bytes(75_000));
     assert_eq!(limit("{ time = \"20ms\" }"), bytes(25_000));
     // Every queue has room for one datagram.

@@ -106,7 +106,7 @@ fn times_fit_into_their_limits() {
     });
 }
 
-/// A bound below the time that the rate alone requires could never be met.
+/// A time limit that is shorter than the rate permits could never be met.
 #[test]
 fn nothing_impossible_is_expected() {
     for_each_expectation(|place, _, variant, bounds| {
@@ -175,9 +175,9 @@ fn the_collapse_scenario_matches_the_published_one() {
     }
 }
 
-/// At five microseconds per datagram, `lab run --all` takes less than ten minutes on two cores; a
-/// quarter of that is reserved for retransmissions and small datagrams: when it was a third, the
-/// set took seven minutes.
+/// At five microseconds per datagram, `lab run --all` takes less than ten minutes on two cores. A
+/// quarter of that is reserved for retransmissions and small datagrams; when a third was reserved,
+/// the set took seven minutes.
 #[test]
 fn the_whole_set_is_quick_enough() {
     const DATAGRAMS: f64 = 600.0 * 2.0 / 5e-6;
@@ -195,8 +195,9 @@ fn the_whole_set_is_quick_enough() {
     assert!(total < DATAGRAMS * 0.75, "{total} datagrams");
 }
 
-/// Estimates the number of datagrams in a run: full ones, and an ACK for every two of them. Traffic
-/// that lasts for a given time fills the rate, or the highest expected goodput if there is no rate.
+/// Estimates the number of datagrams in a run: full datagrams, and an ACK for every two of them.
+/// Traffic with a fixed duration uses the full rate, or the highest expected goodput if there is no
+/// rate.
 fn datagrams(variant: &Variant) -> f64 {
     let setup = &variant.setup;
     let bytes = setup.flows.iter().filter_map(|flow| flow.traffic.bytes()).sum::<u64>() as f64;
@@ -212,7 +213,7 @@ fn datagrams(variant: &Variant) -> f64 {
     (bytes + filled) / 1165.0 * 1.5
 }
 
-/// Checks the statements of `cellular` and `scenarios/README.md` about the trace.
+/// Checks the statements about the trace in `cellular` and `scenarios/README.md`.
 #[test]
 fn the_made_up_trace_is_as_described() {
     let stored = std::fs::read_to_string(folder().join(CELLULAR)).expect("it is there");

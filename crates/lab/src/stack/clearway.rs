@@ -17,7 +17,7 @@ use super::{Kernel, LocalAddress, LocalIp, NullSessions, Sink, Stack, StackEvent
 use crate::setup::{SessionKind, Turns};
 
 const BUFFER: usize = 65_536;
-/// The maximum number of connections per simulated endpoint: one, and those that packets from a
+/// The maximum number of connections per simulated endpoint: one, plus those that packets from a
 /// client's new address may create.
 const MAX_CONNECTIONS: usize = 16;
 
@@ -25,12 +25,12 @@ const MAX_CONNECTIONS: usize = 16;
 pub struct ClearwayStack {
     endpoint: Endpoint,
     connections: Vec<ConnectionHandle>,
-    /// Observes the server's first connection.
+    /// The observer of the server's first connection.
     observer: Option<Box<dyn Observer>>,
     buffer: Vec<u8>,
-    /// The number of datagrams that are passed on at once.
+    /// The number of datagrams that are passed to the network at once.
     batch: usize,
-    /// Whether its application was informed that early data is offered.
+    /// Whether the application was informed that early data may be sent.
     has_told_early: bool,
     kernel: Kernel,
 }
@@ -88,7 +88,8 @@ impl ClearwayStack {
         }
     }
 
-    /// Creates a server that waits for its client, and asks it to migrate to `preferred`.
+    /// Creates a server that waits for its client and, if `preferred` is set, asks it to migrate to
+    /// that address.
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -128,13 +129,13 @@ impl ClearwayStack {
         Self::new(endpoint, Vec::new(), observer)
     }
 
-    /// Sets the maximum number of datagrams that are passed on at once.
+    /// Sets the maximum number of datagrams that are passed to the network at once.
     pub fn with_batch(self, batch: usize) -> Self {
         Self { batch: batch.max(1), ..self }
     }
 
-    /// Returns the connection that the flow uses: the first whose handshake is confirmed, otherwise
-    /// the first.
+    /// Returns the connection that the flow uses: the first one whose handshake is confirmed, or
+    /// otherwise the first one.
     fn connection(&self) -> Option<&Connection> {
         let live =
             || self.connections.iter().filter_map(|handle| self.endpoint.connection(*handle));
@@ -158,15 +159,15 @@ fn endpoint_config(random: &mut Random) -> EndpointConfig {
     }
 }
 
-/// The reason that a kernel refuses a batch.
+/// The reason why a kernel rejects a batch.
 enum Refusal {
     TooLarge,
     Failed(SendFailure),
 }
 
 impl Kernel {
-    /// Returns the reason that the kernel refuses `sent`, if it does. The first socket is not bound
-    /// to an address; the others send from theirs.
+    /// Returns the reason why the kernel rejects `sent`; `None` if it does not. The first socket is
+    /// not bound to an address; the others send from their own addresses.
     fn refuses(&self, sent: &Transmit) -> Option<Refusal> {
         if self.mtu.is_some_and(|most| sent.segment_size.unwrap_or(sent.size) > most) {
             return Some(Refusal::TooLarge);

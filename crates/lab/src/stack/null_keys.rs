@@ -1,10 +1,10 @@
-//! Packet protection without confidentiality that detects every change.
+//! Packet protection that provides no confidentiality but detects every change.
 
 use clearway_transport::KeySchedule;
 use rustls::Error;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Tag};
 
-/// The tag length of every TLS 1.3 AEAD, so that packets have their real size.
+/// The tag length of every TLS 1.3 AEAD, so that packets have realistic sizes.
 const TAG_LEN: usize = 16;
 /// The sample length of every header protection algorithm (RFC 9001 §5.4.2).
 const SAMPLE_LEN: usize = 16;
@@ -17,8 +17,8 @@ const INTEGRITY_LIMIT: u64 = 1 << 52;
 /// The keys of one encryption level, and of one key phase within it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NullKeys {
-    /// Different for every level and key phase, like real keys: a packet can be decrypted only with
-    /// its own keys.
+    /// A value that differs for every level and key phase, as real keys do: a packet can be
+    /// decrypted only with the matching keys.
     pub(super) level: u64,
 }
 
@@ -31,8 +31,7 @@ impl NullKeys {
         DirectionalKeys { header: Box::new(NullHeaderKey), packet: Box::new(self) }
     }
 
-    /// Computes the tag, which covers every byte of the header and the payload, and the packet
-    /// number.
+    /// Computes the tag, which covers the packet number and every byte of the header and payload.
     fn tag(self, packet_number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
         let start = self.level ^ packet_number.wrapping_mul(MULTIPLIER);
         let low = mix(mix(start, header), payload);
@@ -42,7 +41,7 @@ impl NullKeys {
 }
 
 /// Folds `bytes` into `state`. Whole blocks are summed by columns of words, and the running sums
-/// are summed too: the first sums alone would not detect two changes that cancel out.
+/// are summed too: the sums alone would not detect two changes that cancel each other out.
 fn mix(state: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
     let (mut sums, mut sums_of_sums) = ([0_u64; 4], [0_u64; 4]);

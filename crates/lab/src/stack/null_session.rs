@@ -1,6 +1,6 @@
-//! A handshake without cryptography: the messages of TLS 1.3 in their order and with their sizes,
-//! containing only the transport parameters. Without randomness in TLS, the seed alone determines a
-//! run.
+//! A handshake without cryptography: the messages of TLS 1.3 have the same order and sizes, but
+//! contain only the transport parameters. Because TLS adds no randomness, the seed alone determines
+//! a run.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::null_keys::NullKeys;
 const PROTOCOL: &[u8] = b"h3";
 
 /// The size of each message in bytes without its transport parameters, for TLS 1.3 with X25519, one
-/// certificate with an Ed25519 key, and two session tickets. A test compares them with the real
-/// sizes.
+/// certificate with an Ed25519 key, and two session tickets. A test compares these sizes with the
+/// real ones.
 const CLIENT_HELLO: usize = 204;
 const SERVER_HELLO: usize = 90;
 const ENCRYPTED_EXTENSIONS: usize = 19;
@@ -26,7 +26,7 @@ const CERTIFICATE: usize = 308;
 const CERTIFICATE_VERIFY: usize = 72;
 const FINISHED: usize = 36;
 const SESSION_TICKETS: usize = 162;
-/// Type and length (RFC 8446 §4).
+/// The size of the message type and length fields (RFC 8446 §4).
 const MESSAGE_HEADER: usize = 4;
 
 pub(super) const INITIAL_KEYS: NullKeys = NullKeys { level: 1 << 32 };
@@ -100,7 +100,7 @@ pub(super) struct NullSession {
     stage: Stage,
     local_parameters: Vec<u8>,
     peer_parameters: Option<Vec<u8>>,
-    /// The received part of a message that is not complete yet.
+    /// The received part of an incomplete message.
     received: Vec<u8>,
 }
 
@@ -149,7 +149,7 @@ impl NullSession {
                         self.stage = Stage::FinalMessages;
                     }
                 }
-                // Session tickets.
+                // These bytes are session tickets.
                 (Stage::Complete, Side::Client) => {}
                 _ => return Err(BROKEN),
             }
@@ -158,7 +158,7 @@ impl NullSession {
     }
 }
 
-/// The beginning of the received bytes.
+/// What the received bytes begin with.
 enum Split<'a> {
     Incomplete,
     Broken,
@@ -284,13 +284,13 @@ fn application_keys() -> NewKeys {
     NewKeys::Application { keys: APPLICATION_KEYS.keys(), next: Box::new(APPLICATION_KEYS) }
 }
 
-/// Returns the keys that protect the 1-RTT packets of every such session, for tests that build the
+/// Returns the keys that protect the 1-RTT packets of every null session, for tests that build the
 /// peer's packets.
 pub fn null_application_key() -> impl PacketKey {
     APPLICATION_KEYS
 }
 
-/// Returns the keys that protect the Initial packets of every such session.
+/// Returns the keys that protect the Initial packets of every null session.
 pub fn null_initial_key() -> impl PacketKey {
     INITIAL_KEYS
 }

@@ -29,7 +29,7 @@ impl End {
         Self { session, space: SpaceId::Initial, said: Said::default() }
     }
 
-    /// Returns everything that it sends now, by packet number space.
+    /// Returns everything that the endpoint sends now, by packet number space.
     fn speak(&mut self) -> Vec<(SpaceId, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
@@ -53,11 +53,11 @@ impl End {
         }
     }
 
-    /// Receives the peer's messages, and answers after each message as the transport does.
+    /// Receives the peer's messages, and responds after each message as the transport does.
     fn hear(&mut self, messages: Vec<(SpaceId, Vec<u8>)>) -> Vec<(SpaceId, Vec<u8>)> {
         let mut answers = Vec::new();
         for (space, bytes) in messages {
-            // One byte at a time: messages may be split anywhere.
+            // The messages are passed one byte at a time, because they may be split anywhere.
             for byte in bytes {
                 self.session.receive(space, &[byte]).unwrap();
                 answers.extend(self.speak());
@@ -86,8 +86,8 @@ fn handshake(client: Box<dyn Session>, server: Box<dyn Session>) -> (Said, Said)
     (client.said, server.said)
 }
 
-/// The simulated packets have the sizes of a real handshake, within the few bytes by which signatures and
-/// serial numbers vary.
+/// The simulated packets have the sizes of a real handshake, apart from the few bytes by which
+/// signatures and serial numbers vary.
 #[test]
 fn every_flight_is_as_long_as_with_real_tls() {
     let parameters = || vec![0; PARAMETERS];
@@ -126,6 +126,6 @@ fn the_parameters_are_found_once_the_first_message_is_complete() {
         assert_eq!(null.find_parameters(&hello[..end]), HelloParameters::Incomplete);
     }
     assert_eq!(null.find_parameters(&hello), HelloParameters::Found(&parameters));
-    // A message whose content would be longer than the message itself.
+    // The content of this message would be longer than the message itself.
     assert_eq!(null.find_parameters(&[0, 0, 0, 8, 0, 9, 0, 0]), HelloParameters::None);
 }

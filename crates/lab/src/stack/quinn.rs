@@ -47,7 +47,8 @@ pub struct QuinnStack {
     /// Datagrams that the endpoint itself sends, with their destinations.
     replies: Vec<(SocketAddr, Vec<u8>)>,
     buffer: Vec<u8>,
-    /// quinn returns its deadline only through a mutable reference, so it is stored after every call.
+    /// quinn returns its deadline only through a mutable reference, so the deadline is stored after
+    /// every call.
     deadline: Option<Timestamp>,
 }
 
@@ -102,8 +103,8 @@ impl QuinnStack {
         }
     }
 
-    /// Returns the connection that the flow uses: the first that is established, otherwise the
-    /// first.
+    /// Returns the connection that the flow uses: the first one that is established, or otherwise
+    /// the first one.
     fn index(&self) -> usize {
         let is_live =
             |connection: &Connection| !connection.is_handshaking() && !connection.is_closed();
@@ -240,7 +241,7 @@ impl Stack for QuinnStack {
     fn vitals(&self) -> Vitals {
         let Some(connection) = self.connection() else { return Vitals::default() };
         let statistics = connection.stats();
-        // Before the first sample, quinn reports its initial round-trip time.
+        // Before the first RTT sample, quinn reports its initial RTT.
         let has_sample = statistics.frame_rx.acks > 0;
         let smoothed_rtt = if has_sample { statistics.path.rtt.as_nanos() as u64 } else { 0 };
         Vitals {
@@ -256,7 +257,7 @@ impl Stack for QuinnStack {
     }
 }
 
-/// The reason that an endpoint with quinn's stack cannot be created.
+/// The reason why an endpoint with quinn's stack cannot be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QuinnError {
@@ -264,7 +265,7 @@ pub enum QuinnError {
     UnknownController(String),
     /// TLS cannot be set up.
     Tls(LabCertificateError),
-    /// quinn refused to connect.
+    /// quinn rejected the attempt to connect.
     Connect(ConnectError),
 }
 

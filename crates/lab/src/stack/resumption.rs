@@ -1,4 +1,4 @@
-//! Endpoints that resume an earlier connection, which is not part of the run.
+//! Endpoints that resume an earlier connection; the earlier connection is not part of the run.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use core::time::Duration;
@@ -43,7 +43,7 @@ impl ResumedTls {
         known.connect(client, server, random);
         Ok(match early_data {
             EarlyDataSetup::Accepted => known,
-            // The sessions are in a table of the server that was replaced.
+            // The sessions are in the table of the server that was replaced.
             EarlyDataSetup::Rejected => Self { server: Arc::new(make()?), ..known },
         })
     }
@@ -93,7 +93,7 @@ impl ResumedTls {
     }
 }
 
-/// Passes the datagrams of one endpoint to the other, where they arrive from `address`.
+/// Passes one endpoint's datagrams to the other, where they arrive from `address`.
 fn pass(
     now: Timestamp,
     sender: &mut ClearwayStack,

@@ -56,8 +56,8 @@ impl From<SessionError> for LabCertificateError {
     }
 }
 
-/// Returns the groups that an endpoint supports; all of them are always included. A client sends a
-/// key share for the first and, if that is a hybrid, also one for X25519.
+/// Returns the key exchange groups that an endpoint supports; all of them are always included. A
+/// client sends a key share for the first group and, if that is a hybrid, also for X25519.
 fn groups(key_exchange: KeyExchange) -> Vec<&'static dyn SupportedKxGroup> {
     let classic = [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
     let hybrid = [kx_group::X25519MLKEM768];

@@ -17,7 +17,8 @@ pub struct Job<'a> {
     pub sample_every: Option<Duration>,
     /// Whether the properties of single runs are checked.
     pub check: bool,
-    /// Whether a run continues after a violation, so that its outcome has both the violation and the time.
+    /// Whether a run continues after a violation, so that its outcome includes both the violation
+    /// and the duration.
     pub goes_on: bool,
 }
 
@@ -28,12 +29,12 @@ const FIXED_COST: u64 = 200_000;
 const UNKNOWN_RATE: u64 = 10_000_000;
 
 impl Job<'_> {
-    /// Returns how many runs it has.
+    /// Returns the number of runs in the job.
     pub fn count(&self) -> usize {
         usize::try_from(self.seeds.end.saturating_sub(self.seeds.start)).unwrap_or(usize::MAX)
     }
 
-    /// Returns the estimated cost of one of its runs, relative to other jobs.
+    /// Returns the estimated cost of one run of the job, relative to other jobs.
     pub fn cost(&self) -> u64 {
         let network = &self.setup.network;
         let rate = [network.to_client.rate, network.to_server.rate].into_iter().flatten().max();
@@ -51,7 +52,7 @@ impl Job<'_> {
     }
 }
 
-/// Returns, for each job, the number of runs up to and including its own.
+/// Returns, for each job, the total number of runs in all jobs up to and including it.
 pub(super) fn ends(jobs: &[Job<'_>]) -> Vec<usize> {
     let total = |sum: &mut usize, job: &Job<'_>| {
         *sum = sum.saturating_add(job.count());

@@ -1,4 +1,4 @@
-//! Changes to the host of a client, and to the path of the socket with which its connection began.
+//! Changes to a client's host, and to the path of the socket with which its connection began.
 
 use core::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::time_of;
 use crate::setup::{HostChange, HostFault};
 use crate::stack::{Kernel, LocalIp};
 
-/// The number that the network uses for the first socket, once the host has another address.
+/// The number that identifies the first socket in the network once the host has another address.
 pub(super) const REPLACED: u32 = 15;
 
 /// The changes to a client's host and its first path.
@@ -41,8 +41,8 @@ impl Host {
         Self { changes: changes.iter().map(|change| (*change, None)).collect() }
     }
 
-    /// Records the changes whose moment has come. `migrate` is called with the time at which the
-    /// application migrates because of one.
+    /// Records the changes that are due. Calls `migrate` with the time at which the application
+    /// migrates because of a change.
     pub(super) fn note(&mut self, now: Timestamp, link: &Link, mut migrate: impl FnMut(Timestamp)) {
         for (change, since) in &mut self.changes {
             if since.is_none() && time_of(change.at, link).is_some_and(|at| at <= now) {
@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    /// Returns when the next change comes, if that is known.
+    /// Returns when the next change is due, if that is known.
     pub(super) fn next_change(&self, link: &Link) -> Option<Timestamp> {
         let coming = self.changes.iter().filter(|(_, since)| since.is_none());
         let timed = coming.filter(|(change, _)| matches!(change.at, Moment::After(_)));
@@ -79,7 +79,7 @@ impl Host {
 }
 
 impl HostState {
-    /// Returns how the kernel treats datagrams of a client whose first address is replaced by
+    /// Returns how the kernel treats datagrams from a client whose first address is replaced by
     /// `other`.
     pub(super) fn kernel(self, other: IpAddr) -> Kernel {
         let local_ip = match self.address {
@@ -90,19 +90,19 @@ impl HostState {
         Kernel { local_ip, mtu: self.interface_mtu }
     }
 
-    /// Returns the number of the client's `socket` in the network.
+    /// Returns the number that identifies the client's `socket` in the network.
     pub(super) fn number_of(self, socket: u32) -> u32 {
         let is_replaced = self.address == Address::Replaced;
         if socket == 0 && is_replaced { REPLACED } else { socket }
     }
 
-    /// Returns whether a datagram of `bytes` passes on the path of the socket with this number.
+    /// Returns whether a datagram of `bytes` passes the path of the socket with this number.
     pub(super) fn passes(self, number: u32, bytes: usize) -> bool {
         let is_dead = self.is_path_dead && number == 0;
         !is_dead && self.path_mtu.is_none_or(|most| bytes <= most)
     }
 
-    /// Returns the client's socket that receives what was sent to the one with this number, if
+    /// Returns the client's socket that receives datagrams sent to the socket with this number, if
     /// there is one.
     pub(super) fn receiver(self, number: u32) -> Option<u32> {
         match (number, self.address) {

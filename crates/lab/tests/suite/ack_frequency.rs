@@ -1,5 +1,5 @@
-//! Acknowledgments as requested by their receiver (draft-ietf-quic-ack-frequency): their number and
-//! their cost.
+//! Tests of acknowledgments as requested by their receiver (draft-ietf-quic-ack-frequency): how
+//! many are sent, and what they cost.
 
 use core::time::Duration;
 use std::path::Path;
@@ -27,9 +27,9 @@ traffic = { download = "5MB" }
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 const ACKS: Measure = |frame| u64::from(matches!(frame, Frame::Ack(_)));
-/// picoquic closes the connection with FRAME_ENCODING_ERROR for a request like this: it rejects
-/// what was invalid in the first versions of draft-ietf-quic-ack-frequency. `min_ack_delay` is 1 ms
-/// here.
+/// picoquic closes the connection with FRAME_ENCODING_ERROR for a request like this, because it
+/// rejects values that were invalid in the first versions of draft-ietf-quic-ack-frequency.
+/// `min_ack_delay` is 1 ms here.
 const REJECTED_BY_PICOQUIC: Measure = |frame| {
     let Frame::AckFrequency(frame) = frame else { return 0 };
     u64::from(frame.ack_eliciting_threshold.get() == 0 || frame.max_ack_delay.get() < 1000)
@@ -63,8 +63,8 @@ fn run(setup: &Setup, controller: &str) -> Counts {
     Counts { took, acks: client[0].sum, requests: server[1].sum }
 }
 
-/// At 100 Mbit/s there are less than half as many ACK frames for a download, in the same time. On
-/// the path with a slow return direction the download is not slower either. Requests are rare.
+/// At 100 Mbit/s, a download in the same time takes less than half as many ACK frames. On the path
+/// with a slow return direction, the download is not slower either. Requests are rare.
 #[test]
 fn fewer_acknowledgements_cost_no_goodput() {
     let scenario = scenario("ack-frequency");
@@ -89,8 +89,8 @@ fn requests_that_are_lost_are_made_again() {
     }
 }
 
-/// At 2 % loss the window of Reno and CUBIC becomes so small that each packet is to be
-/// acknowledged. That is requested with values that every stack accepts.
+/// At 2 % loss the window of Reno and CUBIC becomes so small that every packet should be
+/// acknowledged. The request for this uses values that every stack accepts.
 #[test]
 fn small_windows_request_nothing_that_picoquic_rejects() {
     let scenario = Scenario::parse("lossy", LOSSY, Path::new("")).unwrap();
@@ -107,7 +107,7 @@ fn small_windows_request_nothing_that_picoquic_rejects() {
     }
 }
 
-/// The bounds of scenarios about loss, reordering, queues and short flows also hold with fewer
+/// The limits of scenarios about loss, reordering, queues and short flows also hold with fewer
 /// acknowledgments.
 #[test]
 fn other_scenarios_keep_their_bounds() {

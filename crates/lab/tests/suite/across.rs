@@ -1,5 +1,5 @@
-//! Properties across runs, in the real stack: Clearway's controllers have them, and controllers
-//! that violate them are detected.
+//! Tests properties across runs with the real stack: Clearway's controllers satisfy them, and
+//! violations by faulty controllers are detected.
 
 use core::time::Duration;
 
@@ -53,7 +53,7 @@ fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
 }
 
 /// Returns one flow over a bottleneck whose bandwidth-delay product is `path` datagrams, with a
-/// queue for as many.
+/// queue of the same size.
 fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     let rate = Rate::from_transfer(path * 1200, round_trip).unwrap();
@@ -64,7 +64,7 @@ fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     setup
 }
 
-/// Adds the loss of the datagram with this number among those to the client.
+/// Adds the loss of the datagram with this number among the datagrams to the client.
 fn one_loss(mut setup: Setup, number: u64) -> Setup {
     let model = LossModel::List { numbers: vec![number] };
     setup.network.to_client.loss = vec![LossRule { model, window: Window::Always }];
@@ -86,7 +86,8 @@ fn verdict(comparison: Result<Comparison, Inapplicable>) -> Verdict {
     verdict
 }
 
-/// The comparisons that need few runs; release builds run the others with `clearway lab across`.
+/// Runs the comparisons that need few runs; the others are run in release builds by `clearway lab
+/// across`.
 #[test]
 fn our_controllers_have_the_properties() {
     let one_seed = standard(Some(1)).into_iter().filter(|comparison| {

@@ -12,8 +12,8 @@ fn scenario(name: &str) -> Scenario {
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// Small requests reveal nothing about the path, so BBR stays in Startup: what follows is as fast
-/// as on a new connection.
+/// Small requests reveal nothing about the path, so BBR stays in Startup and later data is sent as
+/// fast as on a new connection.
 #[test]
 fn small_requests_do_not_end_startup() {
     let scenario = scenario("requests-then-bulk");

@@ -1,4 +1,5 @@
-//! The published collapse under the checker, in many networks: no property is violated.
+//! Tests that no property is violated when the published collapse runs under the checker, in many
+//! networks.
 
 use core::time::Duration;
 
@@ -131,8 +132,7 @@ fn the_collapse_in_all_networks_with_many_seeds() {
     }
 }
 
-/// A network without delay: the smallest round-trip time that the clock can distinguish is above
-/// zero.
+/// In a network without delay, the smallest RTT that the clock can distinguish is still above zero.
 #[test]
 fn a_network_without_delay() {
     let mut setup = collapse(PLAIN, 100_000);
@@ -140,7 +140,7 @@ fn a_network_without_delay() {
     no_property_is_violated(&setup, 0..2);
 }
 
-/// Each part begins when the previous one is complete, on one connection.
+/// Each part of a sequence begins when the previous one is complete, on the same connection.
 #[test]
 fn the_parts_of_a_sequence_run_in_turn() {
     let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);

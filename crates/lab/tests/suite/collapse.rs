@@ -55,7 +55,7 @@ fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// The cost of the checker: the same runs with and without it, alternating.
+/// Measures the cost of the checker: alternates the same runs with and without it.
 #[test]
 #[ignore = "a measurement"]
 fn cost_of_the_checker() {

@@ -18,7 +18,8 @@ use clearway_lab::setup::Setup;
 use clearway_lab::sweep::{Event as Swept, Job, sweep};
 use clearway_units::Rate;
 
-/// Runs `variant` with `candidate` once for each disturbance; returns the number of runs and the faulty ones.
+/// Runs `variant` with `candidate` once for each disturbance; returns the number of runs and the
+/// failed ones.
 fn disturbed(
     variant: &Variant,
     candidate: &Candidate,
@@ -81,7 +82,7 @@ fn a_disturbance_at_any_moment_of_a_small_transfer_causes_no_fault() {
     assert!(lines.is_empty(), "{} of {runs} runs:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// A Reno controller that sends only 1 kB per second once a packet was lost.
+/// A Reno controller that sends only 1 kB per second once a packet has been lost.
 #[derive(Debug)]
 struct Throttled {
     reno: Box<dyn Controller>,
@@ -133,12 +134,12 @@ impl Controller for Throttled {
     }
 }
 
-/// An undisturbed run does not reveal this fault, because nothing is lost in it.
+/// An undisturbed run does not reveal this bug, because nothing is lost in it.
 #[test]
 fn a_sender_that_a_loss_throttles_is_found() {
     let throttled = Candidate { name: "throttled".to_owned(), factory: Arc::new(MakeThrottled) };
     let mut variant = variant("download, 200 ms");
-    // With all properties switched off, only the time of completion reveals the fault.
+    // With all properties turned off, only the completion time reveals the bug.
     variant.setup.properties_off =
         Property::ALL.map(|property| (property.id().to_owned(), String::new())).to_vec();
     let choice = Choice { kinds: vec![Kind::Lose], every: 8, ..Choice::default() };
@@ -148,9 +149,9 @@ fn a_sender_that_a_loss_throttles_is_found() {
     assert!(found.iter().all(|(_, fault)| is_slow(fault)), "{found:?}");
 }
 
-/// The client's path dies, its address is removed or replaced, or datagrams must become smaller,
-/// and it migrates by itself, because its application requests it, or not at all: all transfers
-/// finish within their bound, or end with an error that names the cause.
+/// The client's path dies, its address is removed or replaced, or datagrams must become smaller.
+/// The client migrates by itself, at its application's request, or not at all. All transfers finish
+/// within their time limit or end with an error that names the cause.
 #[test]
 fn a_client_survives_what_happens_to_its_host_and_its_path() {
     let is_of_host = |kind: &Kind| matches!(kind, Kind::Host(..) | Kind::RebindAndMigrate);

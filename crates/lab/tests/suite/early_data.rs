@@ -38,7 +38,8 @@ fn early_data_arrives_whatever_is_lost_or_rejected() {
     }
 }
 
-/// The first flight is answered after one round trip, or two if the server rejects it.
+/// The first flight is answered after one round trip, or after two if the server rejects the early
+/// data.
 #[test]
 fn a_round_trip_is_saved() {
     let variants = variants();

@@ -1,4 +1,4 @@
-//! The traces of healthy controllers have no findings.
+//! Tests that traces of correct controllers have no findings.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -150,7 +150,7 @@ fn is_small(variant: &Variant) -> bool {
     bytes.fold(0, u64::saturating_add) <= 5_000_000
 }
 
-/// Runs at most `most` of the chosen variants of each scenario, and expects no findings.
+/// Runs at most `most` of the selected variants of each scenario, and expects no findings.
 fn nothing_is_found(most: usize, is_chosen: impl Fn(&Variant) -> bool) {
     let mut found = Vec::new();
     for scenario in scenarios() {

@@ -1,5 +1,5 @@
-//! Connections while servers are added, drained, fail and change their configurations, and the
-//! tables of two balancers differ in age. `clearway lab fleet` does the same with fleets that are
+//! Connections while servers are added, drained, fail and change their configurations, and two
+//! balancers' tables differ in age. `clearway lab fleet` runs the same test with fleets that are
 //! twenty times as large.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn every_form_under_every_circumstance() {
     assert_eq!((fleets, sum.fleets), (60, 60));
     assert!(sum.opened > 30_000 && sum.changes > 1_200 && sum.moves > 10_000, "{sum:?}");
     assert!(Means::ALL.into_iter().all(|means| sum.forwarded[&means] > 0), "{sum:?}");
-    // Each of the reasons occurs.
+    // Each reason occurs.
     assert!(Reason::ALL.into_iter().all(|reason| lost(&sum, reason) > 0), "{:?}", sum.misrouted);
 }
 

@@ -1,4 +1,5 @@
-//! Handshakes with real TLS under loss (`scenarios/handshakes.toml`): a part of what `clearway lab sweep handshakes` runs.
+//! Handshakes with real TLS under loss (`scenarios/handshakes.toml`): a subset of the runs of
+//! `clearway lab sweep handshakes`.
 
 use std::path::Path;
 
@@ -31,7 +32,8 @@ fn all_sizes_and_key_exchanges_complete_up_to_15_percent_loss() {
     }
 }
 
-/// The seed determines all times and sizes: certificates and signatures have one size.
+/// The seed determines all times and sizes, because certificates and signatures have constant
+/// sizes.
 #[test]
 fn a_handshake_is_repeatable() {
     for variant in scenario().variants.iter().filter(|variant| variant.name.contains("15 %")) {
@@ -41,11 +43,11 @@ fn a_handshake_is_repeatable() {
     }
 }
 
-/// Seeds that failed once:
+/// Seeds that once failed:
 ///
 /// - 1113, 1693, 1281: the last bytes of the ServerHello were lost, and waited for room in a window
-///   full of Handshake packets. The client could not acknowledge these without those bytes, and
-///   probes did not carry them.
+///   full of Handshake packets. The client could not acknowledge the Handshake packets without
+///   those bytes, and probes did not carry them.
 /// - 942: when the server discarded the handshake keys, it forgot that its packets had been
 ///   acknowledged, detected persistent congestion, and set its window to the minimum (S4).
 /// - 694: the timer of a lost ClientHello kept running for a padded ACK that was sent later (S21).

@@ -1,4 +1,4 @@
-//! The streams of every stack behave as the HTTP/3 transport trait requires.
+//! Tests that every stack's streams behave as the HTTP/3 transport trait requires.
 
 use clearway_http3::conformance::{CHUNK, Harness, check};
 use clearway_http3::{Code, Config, Connection as Http3, Event, Role};
@@ -62,8 +62,8 @@ fn settle<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     }
 }
 
-/// Part of a request's content has arrived but has not been read by the server when the client
-/// cancels the request.
+/// A client cancels a request after part of its content has arrived but before the server has read
+/// it.
 fn a_reset_overtakes_unread_content<S: Stack>(mut pair: Pair<S>) {
     let mut http3 = [Role::Client, Role::Server]
         .map(|role| Http3::new(role, Config::default(), &mut Random::from_number(3)));

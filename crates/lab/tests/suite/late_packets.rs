@@ -1,4 +1,4 @@
-//! Packets that arrive late are recognized by their numbers (RFC 9000 §17.1).
+//! Tests that late packets are recognized by their packet numbers (RFC 9000 §17.1).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl Observer for Drops {
     }
 }
 
-/// A packet whose number is decoded incorrectly cannot be decrypted, so the sender never learns
-/// that it was only late, and reduces its window.
+/// A packet whose number is decoded incorrectly cannot be decrypted, so the sender does not learn
+/// that the packet was only late, and keeps its window reduced.
 #[test]
 fn no_late_packet_is_dropped() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/late-packets.toml");

@@ -1,4 +1,5 @@
-//! Clients that migrate intentionally, and servers with a preferred address, under the checker.
+//! Tests of clients that migrate intentionally, and of servers with a preferred address, under the
+//! checker.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,14 +39,14 @@ traffic = {{ together = [{{ download = "60kB" }}, {{ upload = "30kB" }}] }}
     outcomes.into()
 }
 
-/// Returns the time of the slowest run.
+/// Returns the duration of the slowest run.
 fn slowest(outcomes: &[Outcome]) -> Duration {
     outcomes.iter().filter_map(|outcome| outcome.flows[0].took).max().unwrap()
 }
 
-/// The first moments are within the handshake: the client migrates when that is confirmed. The old
-/// path works until the new one is validated, so a migration costs no probe timeout, only slow
-/// start if the IP address changes.
+/// The first moments are within the handshake; in these cases, the client migrates when the
+/// handshake is confirmed. The old path works until the new one is validated, so a migration costs
+/// no probe timeout, only slow start if the IP address changes.
 #[test]
 fn a_move_at_any_millisecond_of_a_small_transfer_costs_little() {
     let undisturbed = slowest(&outcomes(""));
@@ -61,8 +62,8 @@ fn a_move_at_any_millisecond_of_a_small_transfer_costs_little() {
     }
 }
 
-/// Two migrations at the same time, one back again, and a NAT that rebinds while the client
-/// migrates.
+/// Two migrations at the same time, one of them back to the first address, and a NAT that rebinds
+/// while the client migrates.
 #[test]
 fn moves_in_a_row_and_a_nat_at_any_millisecond_end_in_no_stall() {
     for moment in 0..60 {

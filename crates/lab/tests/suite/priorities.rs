@@ -1,5 +1,5 @@
-//! Priorities (RFC 9218) determine in which order the bytes of responses arrive, over the whole
-//! stack.
+//! Tests that priorities (RFC 9218) determine the order in which response bytes arrive, across the
+//! whole stack.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use http::{Request, Response};
 
 use crate::two_ends::{DELAY, Pair, clearway, feed};
 
-/// The length of each response in bytes: many windows of a new connection.
+/// The length of each response in bytes: many times the window of a new connection.
 const SIZE: usize = 400_000;
-/// The maximum number of bytes of another stream in the same packet: the remainder of a datagram.
+/// The maximum number of bytes of another stream in the same packet: the rest of a datagram.
 const REST: usize = 1500;
 
 /// A client, and a server that answers every request immediately.
@@ -127,7 +127,7 @@ impl World {
         });
     }
 
-    /// Sends and delivers what can be sent, or waits for a timer. Returns whether there was
+    /// Sends and delivers as much as possible, or waits for a timer. Returns whether there was
     /// anything to do.
     fn step(&mut self) -> bool {
         feed(&mut self.pair, &mut self.http3);
@@ -162,14 +162,14 @@ impl World {
         self.complete.iter().map(|(stream, _)| *stream).collect()
     }
 
-    /// Returns how much of `other` had arrived when `stream` was complete.
+    /// Returns how many bytes of `other` had arrived when `stream` was complete.
     fn of_when(&self, other: u64, stream: u64) -> usize {
         let (_, received) = self.complete.iter().find(|(it, _)| *it == stream).unwrap();
         received.get(&other).copied().unwrap_or(0)
     }
 }
 
-/// RFC 9218 §10: more urgent responses are sent first, whatever the order of the requests.
+/// RFC 9218 §10: more urgent responses are sent first, regardless of the order of the requests.
 #[test]
 fn urgent_responses_go_first() {
     let mut world = World::new(Config::default());
@@ -184,8 +184,8 @@ fn urgent_responses_go_first() {
     }
 }
 
-/// Many less urgent responses fill the send buffer before the urgent one is requested: it does not
-/// have to share it with them, and needs no more round trips than alone.
+/// Many less urgent responses fill the send buffer before the urgent one is requested. The urgent
+/// response does not have to share the buffer, and needs no more round trips than it would alone.
 #[test]
 fn a_full_send_buffer_does_not_hold_up_what_is_urgent() {
     let mut alone = World::new(Config::default());
@@ -224,7 +224,8 @@ fn incremental_responses_take_turns() {
     assert!(world.of_when(whole[1], whole[0]) < REST);
 }
 
-/// Incremental responses share with the others of their urgency, which count as one.
+/// Incremental responses share bandwidth with the non-incremental responses of the same urgency,
+/// which together count as one.
 #[test]
 fn incremental_and_other_responses_share() {
     let mut world = World::new(Config::default());
@@ -250,14 +251,15 @@ fn a_change_in_the_middle_takes_effect() {
     assert!(world.pair.now <= sent_at + 3 * DELAY, "the change takes a round trip");
     world.settle();
     assert_eq!(world.order(), [other, one]);
-    // The first continues until the change has arrived, with what was in flight then, and pauses.
+    // The first response continues until the change has arrived, with whatever was in flight by
+    // then, and then pauses.
     let meanwhile = world.of_when(one, other) - before;
     assert!(meanwhile < SIZE / 2, "{meanwhile} bytes");
     assert_eq!(world.of_when(one, one), SIZE);
 }
 
-/// RFC 9218 §7: a PRIORITY_UPDATE that arrives before its request is kept for it. The control
-/// stream is sent first, so that it does here, in the same packet.
+/// RFC 9218 §7: a PRIORITY_UPDATE that arrives before its request is stored until then. Here it
+/// arrives in the same packet, because the control stream is sent first.
 #[test]
 fn a_change_before_the_request_is_kept() {
     for (kept, is_first) in [(128, true), (0, false)] {
@@ -271,7 +273,7 @@ fn a_change_before_the_request_is_kept() {
     }
 }
 
-/// RFC 9218 §8: the server decides, whatever the client requests.
+/// RFC 9218 §8: the server's priority overrides the client's request.
 #[test]
 fn the_server_has_the_last_word() {
     let mut world = World::new(Config::default());

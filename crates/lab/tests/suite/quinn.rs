@@ -1,4 +1,4 @@
-//! quinn in the same networks: with itself, and with Clearway as its peer.
+//! Tests of quinn in the same networks, both with itself and with Clearway as its peer.
 #![cfg(feature = "quinn")]
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use clearway_lab::world::Stop;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
 
 const SIZE: u64 = 10_000_000;
-/// Client and server.
+/// Pairs of client and server stacks.
 const PAIRINGS: [[StackKind; 2]; 3] = [
     [StackKind::Quinn, StackKind::Quinn],
     [StackKind::Quinn, StackKind::Clearway],
@@ -83,7 +83,7 @@ fn transfer(setup: &Setup, controller: &str, seed: u64) -> Outcome {
     outcome
 }
 
-/// The application checks every byte and fails at a wrong one.
+/// The application verifies every byte and fails at a wrong one.
 #[test]
 fn every_pairing_completes_a_download() {
     for pairing in PAIRINGS {
@@ -106,7 +106,8 @@ fn every_pairing_completes_uploads_and_many_requests() {
     for pairing in PAIRINGS {
         for traffic in [
             Traffic::Upload { size: 1_000_000 },
-            // More requests than streams may be open at a time, but never that many open at once.
+            // There are more requests than the stream limit, but never that many streams open at
+            // once.
             Traffic::Requests { count: 300, size: 500, every: Some(Duration::from_millis(1)) },
         ] {
             transfer(&setup(pairing, SessionKind::Null, random_loss(0.02), traffic), "reno", 2);
@@ -127,7 +128,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// TLS uses its own randomness, but none of it affects a time or a size.
+/// TLS uses its own randomness, but this affects no times or sizes.
 #[test]
 fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
     let traffic = Traffic::Download { size: 1_000_000 };

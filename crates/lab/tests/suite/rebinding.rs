@@ -1,4 +1,4 @@
-//! NATs that rebind during the handshake, under the checker.
+//! Tests of NATs that rebind during the handshake, under the checker.
 
 use std::path::Path;
 

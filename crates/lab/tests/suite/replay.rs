@@ -1,4 +1,4 @@
-//! The same seed yields the same bytes, every time and on every machine.
+//! Tests that the same seed yields the same bytes, every time and on every machine.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use clearway_lab::run::{Extras, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// Loss, reordering, duplicates and a queue: everything that uses random numbers.
+/// A scenario that uses everything that depends on random numbers: loss, reordering, duplicates and
+/// a queue.
 const SCENARIO: &str = r#"
 summary = "A small download over a bad path."
 limit = "20s"
@@ -25,8 +26,8 @@ name = "download"
 traffic = { download = "300kB" }
 "#;
 
-/// The digest of the data that each controller's run with seed 7 sends. Any change in what is sent,
-/// or when, changes a digest: the new one belongs in the commit that causes it.
+/// The digest of the data sent in each controller's run with seed 7. Any change in what is sent, or
+/// when, changes a digest; commit the new digest together with the change that causes it.
 const DIGESTS: [(&str, &str); 3] = [
     ("reno", "c171180eee2df187282348b88b2f7de05bc3de004407612dd10513a3fb750b72"),
     ("cubic", "aa8187bf74f949e546ba02019f1cda4615b8616dcc00d003b89493215a325eca"),

@@ -1,4 +1,5 @@
-//! A server shuts down in two steps (RFC 9114 §5.2), over the whole stack and in virtual time.
+//! Tests that a server shuts down in two steps (RFC 9114 §5.2), across the whole stack and in
+//! virtual time.
 
 use clearway_http3::conformance::Harness;
 use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError};
@@ -9,7 +10,7 @@ use http::{Request, Response};
 
 use crate::two_ends::{DELAY, Pair, clearway, feed};
 
-/// The identifier in the first GOAWAY: every request is still accepted.
+/// The identifier in the first GOAWAY, with which every request is still accepted.
 const EVERY_REQUEST: u64 = (1 << 62) - 4;
 
 struct World {
@@ -90,7 +91,7 @@ impl World {
         });
     }
 
-    /// Sends and delivers what can be sent, or waits for a timer. Returns whether there was
+    /// Sends and delivers as much as possible, or waits for a timer. Returns whether there was
     /// anything to do.
     fn step(&mut self) -> bool {
         self.handle();
@@ -107,8 +108,8 @@ impl World {
     }
 }
 
-/// Requests that cross the first GOAWAY are served. The last one follows when that has been
-/// acknowledged: a round trip later, plus at most the maximum ACK delay.
+/// Requests that cross the first GOAWAY on the wire are served. The last GOAWAY follows when the
+/// first has been acknowledged: a round trip later, plus at most the maximum ACK delay.
 #[test]
 fn requests_on_their_way_are_served() {
     let mut world = World::new();
@@ -116,7 +117,7 @@ fn requests_on_their_way_are_served() {
     while world.step() {}
     let began_at = world.pair.now;
     world.shut_down();
-    // Sent at the same time: the client has not received the GOAWAY yet.
+    // This request crosses the GOAWAY: the client has not received it yet.
     let crossing = world.request().unwrap();
     while world.step() {}
     assert_eq!(world.seen, [0, crossing]);
@@ -133,8 +134,8 @@ fn requests_on_their_way_are_served() {
     assert!(world.http3[1].is_idle());
 }
 
-/// Without the first step, a request that crosses the GOAWAY is rejected, and the client knows that
-/// it was not processed.
+/// Without the first step, a request that crosses the GOAWAY on the wire is rejected, and the
+/// client knows that it was not processed.
 #[test]
 fn one_step_rejects_what_is_on_its_way() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Scenarios about particular kinds of traffic: the relevant frames are actually on the wire.
+//! Tests of scenarios about particular kinds of traffic: the relevant frames must actually be sent.
 
 use clearway_lab::setup::Traffic;
 use clearway_lab::world::Stop;
@@ -6,9 +6,10 @@ use clearway_wire::Frame;
 
 use crate::support::{Measure, measured, scenario};
 
-/// Each endpoint cancels messages with RESET_STREAM and STOP_SENDING, even where some of these are
-/// lost, and their flow control and stream credit is returned: the windows of the scenario are
-/// smaller than the canceled content, and there are more requests than streams at a time.
+/// Each endpoint cancels messages with RESET_STREAM and STOP_SENDING, some of which are lost, and
+/// the flow control and stream credit of canceled messages is returned. The scenario's windows are
+/// smaller than the canceled content, and there are more requests than the stream limit permits at
+/// a time.
 #[test]
 fn cancelled_messages_return_their_credit() {
     let is_reset: Measure = |frame| u64::from(matches!(frame, Frame::ResetStream(_)));
@@ -18,16 +19,16 @@ fn cancelled_messages_return_their_credit() {
         let (outcome, ends) = measured(&variant.setup, controller, [is_reset, is_stop]);
         let place = format!("{}, {controller}: {:?}", variant.name, outcome.violation);
         assert_eq!(outcome.stop, Stop::Finished, "{place}");
-        // Each endpoint cancels half of 240 messages, half of those with either frame: 60. A
-        // message that arrived completely first needs neither, as after a silence in which its
-        // beginning was lost.
+        // Each endpoint cancels half of the 240 messages, half of those with each frame, which
+        // makes 60 frames of each type. A message that arrives completely before it is canceled
+        // needs neither frame, for example after a silence in which its beginning was lost.
         for [resets, stops] in ends {
             assert!(resets.sum > 30 && stops.sum > 30, "{place}: {resets:?} {stops:?}");
         }
     }
 }
 
-/// The kinds of requests actually run concurrently: one kind after another, the same requests take
+/// The kinds of requests actually run concurrently: one after another, the same requests would take
 /// longer. Both endpoints send content.
 #[test]
 fn requests_of_many_kinds_at_once_overlap() {

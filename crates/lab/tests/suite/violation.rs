@@ -1,4 +1,4 @@
-//! Runs in which a property is violated.
+//! Tests of runs in which a property is violated.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -95,7 +95,8 @@ fn a_violation_ends_a_run_unless_the_run_is_to_continue() {
     assert!(went_on.at > ended.at + Duration::from_secs(1));
 }
 
-/// A sweep whose runs continue reports how long they took, in addition to the violations.
+/// A sweep whose runs continue after a violation reports their durations in addition to the
+/// violations.
 #[test]
 fn a_sweep_that_keeps_going_reports_the_violation_and_the_time() {
     let setup = Setup { limit: Duration::from_secs(3600), ..collapse() };

@@ -1,4 +1,4 @@
-//! Builder that checks the transport settings.
+//! A builder that checks the transport settings.
 
 use core::fmt;
 use core::time::Duration;
@@ -47,7 +47,7 @@ impl core::error::Error for InvalidSetting {}
 #[must_use]
 pub struct TransportConfigBuilder {
     config: TransportConfig,
-    /// Wider than the settings themselves, so that a value that is too large can be reported.
+    /// A wider type than the setting itself, so that a value that is too large can be reported.
     initial_datagram_size: usize,
     max_datagram_size: usize,
 }
@@ -83,7 +83,7 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// Whether the peer may migrate to another local address on purpose. If not,
+    /// Whether the peer may intentionally migrate to another local address. If not,
     /// `disable_active_migration` is sent (RFC 9000 §18.2). NAT rebinding is tolerated either way.
     /// The default is `true`.
     pub fn allow_active_migration(mut self, value: bool) -> Self {
@@ -142,7 +142,7 @@ impl TransportConfigBuilder {
     }
 
     /// The largest receive window of a stream, in bytes; 32 MiB by default, which suffices for 1
-    /// Gbit/s over 100 ms, even while a lost packet holds back the data behind it.
+    /// Gbit/s over 100 ms, even while a lost packet delays the data behind it.
     pub fn max_stream_receive_window(mut self, value: u64) -> Self {
         self.config.max_stream_receive_window = value;
         self
@@ -205,7 +205,7 @@ impl TransportConfigBuilder {
     }
 
     /// Whether an unreliable datagram that does not fit the send queue displaces the oldest queued
-    /// ones. If not, which is the default, it is refused.
+    /// ones. By default, it does not, and the new datagram is rejected.
     pub fn datagram_drops_oldest(mut self, value: bool) -> Self {
         self.config.datagram_drops_oldest = value;
         self
@@ -309,8 +309,9 @@ impl TransportConfigBuilder {
     /// The supported QUIC versions, the preferred one first: 1 and 2 by default.
     ///
     /// A client lists them in its version information. If a server answers with a Version
-    /// Negotiation packet, the client restarts with the first of them that the packet lists (RFC
-    /// 9368 §2). A server accepts these versions, and lists them for clients of any other version.
+    /// Negotiation packet, the client restarts with the first of these versions that the packet
+    /// lists (RFC 9368 §2). A server accepts these versions, and lists them for clients of any
+    /// other version.
     pub fn versions(mut self, value: impl IntoIterator<Item = Version>) -> Self {
         self.config.versions = value.into_iter().collect();
         self
@@ -348,7 +349,7 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The use of the latency spin bit, which is disabled by default (RFC 9000 §17.4).
+    /// How to use the latency spin bit, which is disabled by default (RFC 9000 §17.4).
     pub fn spin_bit(mut self, value: SpinBit) -> Self {
         self.config.spin_bit = value;
         self

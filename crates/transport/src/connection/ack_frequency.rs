@@ -27,8 +27,8 @@ impl Connection {
         });
     }
 
-    /// Whether a packet with stream data should contain an IMMEDIATE_ACK frame. Other packets have
-    /// none: an ACK-only packet must not become ack-eliciting because of it.
+    /// Whether a packet with stream data should contain an IMMEDIATE_ACK frame. Other packets
+    /// contain none, because the frame must not make an ACK-only packet ack-eliciting.
     pub(super) fn wants_data_acknowledged_at_once(&self) -> bool {
         self.ack_frequency.wants_each_acknowledged()
             && self.lifecycle.is_confirmed()
@@ -40,7 +40,7 @@ impl Connection {
         self.ack_frequency.is_used() && self.lifecycle.is_confirmed()
     }
 
-    /// Processes ACK_FREQUENCY.
+    /// Processes an ACK_FREQUENCY frame.
     pub(super) fn receive_ack_frequency(
         &mut self,
         space: SpaceId,
@@ -52,7 +52,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Processes IMMEDIATE_ACK.
+    /// Processes an IMMEDIATE_ACK frame.
     pub(super) fn receive_immediate_ack(&mut self, space: SpaceId) -> Result<(), TransportError> {
         if self.config.min_ack_delay.is_none() {
             return Err(NOT_NEGOTIATED);

@@ -1,4 +1,4 @@
-//! The application's methods: open, read, write, reset, datagrams.
+//! The application's methods, which open, read, write and reset streams and exchange datagrams.
 
 use bytes::Bytes;
 use clearway_units::Timestamp;
@@ -31,7 +31,7 @@ impl Connection {
     }
 
     /// Writes two parts in order, like [`write`](Self::write). If both are accepted completely and
-    /// `end` is set, the stream ends after them, as by [`finish`](Self::finish).
+    /// `end` is set, the stream then ends as with [`finish`](Self::finish).
     pub fn write_parts(
         &mut self,
         stream_id: StreamId,
@@ -52,11 +52,11 @@ impl Connection {
     }
 
     /// Returns how many more bytes may be written to a stream within the peer's flow control
-    /// limits. An application that produces data only when there is credit for it buffers little
-    /// for peers that do not read.
+    /// limits. An application that produces data only when there is credit buffers little for peers
+    /// that do not read.
     ///
     /// # Errors
-    /// As for [`write`](Self::write).
+    /// The same errors as [`write`](Self::write).
     pub fn send_credit(&mut self, stream_id: StreamId) -> Result<SendCredits, WriteError> {
         self.streams.get_mut().send_credit(stream_id)
     }
@@ -65,7 +65,7 @@ impl Connection {
     /// has raised one of its limits, or nothing more can be written.
     ///
     /// # Errors
-    /// As for [`write`](Self::write).
+    /// The same errors as [`write`](Self::write).
     pub fn await_credit(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
         self.streams.get_mut().await_credit(stream_id)
     }
@@ -104,12 +104,12 @@ impl Connection {
     /// Resets a stream like [`reset`](Self::reset), but still delivers its first `reliable_size`
     /// bytes, or all written bytes if those are fewer (RESET_STREAM_AT,
     /// draft-ietf-quic-reliable-stream-reset §5). The application may call this again with a
-    /// smaller size, which then applies; a larger one has no effect. The error code of the first
-    /// call stays.
+    /// smaller size, which then applies; a larger one has no effect. Later calls do not change the
+    /// error code.
     ///
     /// # Errors
-    /// If there is no such stream to write, or the peer does not support RESET_STREAM_AT and
-    /// `reliable_size` is not 0.
+    /// If the stream does not exist or cannot be written, or the peer does not support
+    /// RESET_STREAM_AT and `reliable_size` is not 0.
     pub fn reset_at(
         &mut self,
         stream_id: StreamId,
@@ -159,19 +159,19 @@ impl Connection {
 
     /// Returns the application error code if the peer has reset a stream (RFC 9000 §19.4). The
     /// reset then counts as read (§3.2), which ends the receiving part of the stream. Returns
-    /// `Ok(None)` if there was none. This reads no data, so it can be called while data is unread.
-    /// A reset that leaves data to be delivered (RESET_STREAM_AT) is returned by
+    /// `Ok(None)` if there was no reset. This reads no data, so it can be called while data is
+    /// unread. A reset that leaves data to be delivered (RESET_STREAM_AT) is returned by
     /// [`read`](Self::read) after that data.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) on a stream that cannot be read.
+    /// The same error as [`read`](Self::read) for a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         self.streams.get_mut().received_reset(stream_id)
     }
 
-    /// Returns how many bytes of a stream the peer delivers although it has reset the stream, if it
-    /// used RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read)
-    /// returns them, and then the reset.
+    /// Returns how many bytes of a stream the peer still delivers after resetting it, if it used
+    /// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read) returns
+    /// these bytes, and then the reset.
     pub fn received_reliable_size(&mut self, stream_id: StreamId) -> Option<u64> {
         self.streams.get_mut().received_reliable_size(stream_id)
     }
@@ -195,14 +195,14 @@ impl Connection {
     }
 
     /// Returns the receive windows of a stream and of the connection, in bytes. An application that
-    /// holds back only a part of both does not block the peer.
+    /// withholds credit for only a part of both windows does not block the peer.
     pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
         self.streams.get_mut().receive_windows(stream_id)
     }
 
-    /// Sets the priority of a stream, initially 0: its data is sent before that of streams with a
-    /// lower priority. Streams of the same priority share bandwidth if they are incremental, which
-    /// is the default, and are sent one after another if not (RFC 9218 §10).
+    /// Sets the priority of a stream, initially 0: a stream's data is sent before the data of
+    /// streams with a lower priority. Streams of the same priority share bandwidth if they are
+    /// incremental, which is the default, and are sent one after another if not (RFC 9218 §10).
     pub fn set_priority(
         &mut self,
         stream_id: StreamId,
@@ -234,7 +234,7 @@ impl Connection {
     }
 
     /// Requests an [`Event::DatagramsWritable`] when half of the datagram send queue is empty and a
-    /// payload of `bytes` fits, as if one of that size had been refused with
+    /// payload of `bytes` fits, as if a datagram of that size had been rejected with
     /// [`QueueFull`](DatagramError::QueueFull).
     pub fn await_datagram_room(&mut self, bytes: usize) {
         self.datagrams.await_room_for(bytes);
@@ -255,8 +255,7 @@ impl Connection {
     /// since they were issued: the peer gets new IDs and has to retire the earlier ones (RFC 9000
     /// §5.1.2), which remain valid until it does. Before the handshake is confirmed this does
     /// nothing; the IDs are replaced upon confirmation without a further call. Likewise, a further
-    /// change of configuration waits until the peer has retired the IDs that it already has to
-    /// retire.
+    /// configuration change waits until the peer has retired the IDs from the previous change.
     ///
     /// Returns whether there are IDs to send.
     pub fn replace_connection_ids(&mut self) -> bool {

@@ -13,9 +13,9 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::space_id::SpaceId;
 
-/// The longest interval, for a receiver whose application does not read, ...
+/// The longest interval between repetitions, for a receiver whose application does not read.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// ... unless this fraction of the idle timeout is shorter, so that the connection does not time
+/// The fraction of the idle timeout that limits the interval, so that the connection does not time
 /// out.
 const PART_OF_IDLE_TIMEOUT: u32 = 3;
 
@@ -27,13 +27,13 @@ pub(super) struct BlockedTimer {
 }
 
 impl BlockedTimer {
-    /// Handles a received limit.
+    /// Handles a flow control limit received from the peer.
     pub(super) fn on_limit(&mut self) {
         self.repeated = 0;
     }
 
-    /// Returns the interval. It starts with a probe timeout, which is longer than a limit in flight
-    /// takes to arrive.
+    /// Returns the interval until the next repetition. It starts with a probe timeout, which is
+    /// longer than a limit in flight takes to arrive.
     fn wait(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Duration {
         let part = idle_timeout.and_then(|timeout| timeout.checked_div(PART_OF_IDLE_TIMEOUT));
         let longest = part.map_or(LONGEST_WAIT, |part| part.min(LONGEST_WAIT));
@@ -43,8 +43,8 @@ impl BlockedTimer {
 }
 
 impl Connection {
-    /// Returns when the frame is repeated. While packets are outstanding, perhaps with that very
-    /// frame, the probe timer repeats them.
+    /// Returns when the frame is repeated. While packets are outstanding, perhaps including that
+    /// frame, the probe timer retransmits them.
     pub(super) fn blocked_deadline(&self) -> Option<Timestamp> {
         let is_quiet = self.lifecycle.is_confirmed()
             && self.recovery.is_nothing_outstanding(SpaceId::Application)
@@ -55,7 +55,7 @@ impl Connection {
         })
     }
 
-    /// Repeats the frames after the interval has passed.
+    /// Repeats the blocked frames when the interval has elapsed.
     pub(super) fn repeat_blocked(&mut self) {
         self.blocked.repeated = self.blocked.repeated.saturating_add(1);
         self.streams.get_mut().repeat_blocked();

@@ -1,6 +1,6 @@
 //! Batches of similar full datagrams, which contain only new stream data, with nothing else to
-//! send. They are most of a bulk transfer. Conditions that [`Connection::transmit`] checks for each
-//! datagram are checked here once for all of them.
+//! send. Such batches make up most of a bulk transfer. Conditions that [`Connection::transmit`]
+//! checks for each datagram are checked here once for the whole batch.
 
 use clearway_units::Timestamp;
 use clearway_wire::Writer;
@@ -15,8 +15,8 @@ const SPACE: SpaceId = SpaceId::Application;
 
 impl Connection {
     /// Fills the beginning of `room` with at most `most` datagrams of `segment` bytes that contain
-    /// nothing but new data, and returns their number: none unless this is all there is to send.
-    /// The result equals that of building them one by one.
+    /// only new stream data. Returns their number, which is 0 if anything else has to be sent. The
+    /// result is the same as when datagrams are built one by one.
     pub(super) fn build_bulk(
         &mut self,
         now: Timestamp,
@@ -68,7 +68,7 @@ impl Connection {
         Ok(built)
     }
 
-    /// Whether there is nothing to send but stream data, and the state of the peer and the path is
+    /// Whether there is only stream data to send, and the state of the peer and the path is
     /// settled.
     fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()

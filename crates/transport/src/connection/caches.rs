@@ -8,8 +8,8 @@ const CHEAP: usize = 128;
 
 impl Connection {
     /// Checks that every lookup table, sum, minimum and count of the parts equals its recomputed
-    /// value. Runs in builds with debug assertions, before and after everything that
-    /// [`transmit`](Self::transmit) does, and so after every call.
+    /// value. Runs in builds with debug assertions, at the beginning and the end of
+    /// [`transmit`](Self::transmit), and therefore after every call.
     ///
     /// # Panics
     /// If a value is inconsistent, which is a bug in this crate.

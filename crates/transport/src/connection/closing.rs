@@ -35,7 +35,7 @@ impl Ended {
         self.close = None;
     }
 
-    /// Counts another packet from the peer and returns the response, if one is due.
+    /// Counts another packet from the peer, and returns the response if one is due.
     pub(crate) fn answer(&mut self) -> Option<(Transmit, Vec<u8>)> {
         let CloseDatagram { transmit, datagram } = self.close.as_deref()?;
         answers_next(&mut self.received).then(|| (*transmit, datagram.to_vec()))
@@ -50,18 +50,17 @@ const TIME_TO_SEND: Duration = Duration::from_millis(1);
 /// The length of the closing and draining periods, in probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
 /// The number of times that a client whose handshake is not confirmed sends CONNECTION_CLOSE in
-/// 1-RTT packets only, after its last handshake messages. Later, when the server sends more, it is
-/// also in Handshake packets (RFC 9000 §10.2.3).
+/// 1-RTT packets only, after its last handshake messages. Later, when the server sends more
+/// packets, CONNECTION_CLOSE is also sent in Handshake packets (RFC 9000 §10.2.3).
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Whether an authentic packet from the peer was received.
+    /// Whether a packet from the peer has been received and authenticated.
     pub fn is_answered(&self) -> bool {
         self.counters.packets_received > 0
     }
 
-    /// Whether the connection has not ended, and no authentic packet from the peer has been
-    /// received yet.
+    /// Whether the connection has not ended and no packet from the peer has been authenticated yet.
     pub fn is_unanswered(&self) -> bool {
         !self.is_answered() && !self.lifecycle.is_closed()
     }
@@ -78,10 +77,10 @@ impl Connection {
     /// connection was configured with. The controller is not called again.
     ///
     /// The connection's state may be inconsistent. It therefore only sends CONNECTION_CLOSE and
-    /// waits for the end of the closing period; if that panics too,
+    /// waits for the end of the closing period. If this panics too,
     /// [`abandon_after_panic`](Self::abandon_after_panic) ends it.
     pub fn close_after_panic(&mut self, now: Timestamp, reason: &'static str) {
-        // Dropped last, since dropping it may panic as well.
+        // Dropped last, because dropping it may panic as well.
         let _controller = self.recovery.unpacked_mut().map(Recovery::replace_controller);
         self.close_by_transport(now, TransportError::internal(reason));
     }
@@ -161,7 +160,8 @@ impl Connection {
         self.report_closed(now, error);
     }
 
-    /// Retries a CONNECTION_CLOSE that this host refused, or ends the closing or draining period.
+    /// Retries a CONNECTION_CLOSE that this host failed to send, or ends the closing or draining
+    /// period.
     pub(super) fn on_closing_deadline(&mut self, now: Timestamp) {
         self.end_hold(now);
         let (Lifecycle::Closing { until, .. } | Lifecycle::Draining { until }) = self.lifecycle
@@ -224,8 +224,7 @@ impl Connection {
         }
     }
 
-    /// Looks for the peer's CONNECTION_CLOSE, which ends our closing state as well (RFC 9000
-    /// §10.2.2).
+    /// Looks for the peer's CONNECTION_CLOSE, which also ends our closing state (RFC 9000 §10.2.2).
     pub(super) fn notice_close_while_closing(&mut self, now: Timestamp, datagram: &mut [u8]) {
         if matches!(self.lifecycle, Lifecycle::Closing { .. }) && self.contains_close(now, datagram)
         {
@@ -260,8 +259,9 @@ impl Connection {
                 });
             } else if self.needs_close_in(space) {
                 self.draft(space, destination, &mut writer, |connection, contents| {
-                    // The last ACK frame may be lost, and no other follows: so the peer learns that
-                    // its data was delivered before it learns that the connection is closed.
+                    // The last ACK frame may have been lost, and no other follows. With another one
+                    // here, the peer learns that its data was delivered before it learns that the
+                    // connection is closed.
                     let exponent = ack_delay_exponent(space);
                     let received = connection.received.get_mut(space);
                     received.write_last_ack(now, exponent, close.max_len(), contents);
@@ -271,7 +271,8 @@ impl Connection {
         }
         let has_initial =
             self.outgoing.buffers.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
-        // If it does not fit, as at the anti-amplification limit, it stays pending.
+        // If it does not fit, for example because of the anti-amplification limit, it stays
+        // pending.
         let last = self.outgoing.buffers.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
@@ -281,7 +282,7 @@ impl Connection {
         let can_be_repeated = drafts.all(|draft| draft.space == SpaceId::Application);
         self.on_close_built(completes);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
-            // Nothing can be sent any more. The closing state still ends by its timer.
+            // Nothing more can be sent. The closing state still ends by its timer.
             return None;
         }
         self.paths.current_mut().on_sent(size as u64);
@@ -312,9 +313,9 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether the next CONNECTION_CLOSE follows the last messages of this client's handshake, as
-    /// far as the server has not acknowledged them: with them the server has the connection and can
-    /// decrypt 1-RTT packets, the only ones that carry the application's error code.
+    /// Whether the next CONNECTION_CLOSE follows those of the client's last handshake messages that
+    /// the server has not acknowledged. With these messages, the server can complete the handshake
+    /// and decrypt 1-RTT packets, the only ones that carry the application's error code.
     /// CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };

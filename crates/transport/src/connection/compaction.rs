@@ -1,6 +1,6 @@
 //! Compaction of idle connections: when nothing has happened on a connection for a while, it
-//! releases the memory that only a busy one needs. It allocates that memory again when something
-//! happens.
+//! releases the memory that only a busy connection needs, and allocates it again when there is
+//! activity.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::streams::Streams;
 const COMPACT_AFTER: Duration = Duration::from_millis(50);
 
 /// A connection that was compacted for at least this long will probably become idle again, so it is
-/// compacted as early as possible: memory that was in use only for a short time is still in caches
+/// compacted as early as possible: memory that was used only briefly is still in the CPU caches
 /// when it is released.
 const LONG_IDLE: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,7 @@ const LONG_IDLE: Duration = Duration::from_secs(1);
 pub(super) struct CompactionTimer {
     since: Timestamp,
     is_compacted: bool,
-    /// The time of the last wakeup, if the connection had been compacted for long.
+    /// The time of the last wakeup, if the connection had been compacted for a long time.
     woken: Option<Timestamp>,
 }
 
@@ -33,7 +33,8 @@ impl CompactionTimer {
         Self { since: now, is_compacted: false, woken: None }
     }
 
-    /// Handles the receipt of a datagram, authentic or not, or the building of one.
+    /// Handles the receipt of a datagram, whether or not it is authenticated, or the building of
+    /// one.
     pub(super) fn on_activity(&mut self, now: Timestamp) {
         if core::mem::take(&mut self.is_compacted) {
             let was_long = now.saturating_since(self.since) >= LONG_IDLE;
@@ -68,16 +69,16 @@ impl Connection {
     }
 
     /// Whether the activity that ended a long idle period is over, except for acknowledgments:
-    /// neither end has an unanswered request, and this one has nothing to send. Pending
-    /// acknowledgments are then sent immediately, so that neither end has to wait for them (RFC
-    /// 9000 §13.2.1 permits it at any time).
+    /// neither endpoint has an unanswered request, and this endpoint has nothing to send. Pending
+    /// acknowledgments are then sent immediately, so that neither endpoint has to wait for them
+    /// (RFC 9000 §13.2.1 permits this at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
         self.compaction.is_short_use()
             && !self.streams.unpacked().is_some_and(Streams::has_bidirectional)
             && !self.has_something()
     }
 
-    /// Whether received packets are acknowledged early because nothing else is left to do.
+    /// Whether received packets are acknowledged early because no other work is left.
     pub(super) fn acknowledges_early(&self, space: SpaceId) -> bool {
         self.received.get(space).deadline().is_some() && self.is_short_use_over()
     }

@@ -49,8 +49,8 @@ fn frames_that_may_be_in_0_rtt_packets_are_processed() {
     }
 }
 
-/// RFC 9000 §7.4.1: a client remembers all parameters of the server, except those that the section
-/// lists, and those of extensions that do not require it.
+/// RFC 9000 §7.4.1: a client remembers all parameters of the server, except for those listed in
+/// that section, and those of extensions that do not require it.
 #[test]
 fn all_parameters_are_remembered_that_may_be() {
     let server = TransportParameters {

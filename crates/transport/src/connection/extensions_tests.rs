@@ -7,8 +7,8 @@ use clearway_wire::{Direction, TransportErrorCode, TransportParameters, VarInt};
 use super::tests::{Wire, ack_frequency, datagrams};
 use crate::TransportConfig;
 
-/// Each end receives the parameters of the other's settings (RFC 9000 §18.2), none of which has its
-/// default here.
+/// Each endpoint receives the parameters that correspond to the other's settings (RFC 9000 §18.2);
+/// here, none of them has its default value.
 #[test]
 fn the_peer_gets_the_parameters_that_are_set() {
     let settings = TransportConfig::builder()
@@ -42,7 +42,7 @@ fn the_peer_gets_the_parameters_that_are_set() {
     let known =
         [wire.client().peer_parameters().cloned(), wire.server().peer_parameters().cloned()];
     for known in known {
-        // Depends on the connection.
+        // These values depend on the connection.
         let known = TransportParameters {
             original_destination_connection_id: None,
             initial_source_connection_id: None,
@@ -63,7 +63,7 @@ fn frames_of_extensions_that_were_not_negotiated_are_violations() {
         let mut wire = Wire::with(settings().build().unwrap());
         wire.send(&frames);
         assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
-        // An endpoint that has advertised them accepts them.
+        // An endpoint that has advertised the extensions accepts the frames.
         let mut wire = Wire::new();
         wire.send(&frames);
         assert_eq!(wire.server_error(), None);

@@ -1,10 +1,10 @@
-//! Random values of header fields that mean nothing to the peer: the greased fixed bit (RFC 9287),
-//! and the spin bit if it is disabled (RFC 9000 §17.4).
+//! Random values of header fields that have no meaning for the peer: the greased fixed bit (RFC
+//! 9287), and the spin bit if it is disabled (RFC 9000 §17.4).
 
 use clearway_units::Random;
 
-/// The branch of the connection's random source that the values are drawn from, so that they affect
-/// nothing else.
+/// The branch of the connection's random source that the values are drawn from, so that other
+/// random values are not affected.
 const STREAM: u64 = 1;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Marks {
         Self { random: random.branch(STREAM), bits: 0, left: 0 }
     }
 
-    /// Returns the source for other values.
+    /// Returns the random source that is used for other values.
     pub(super) fn random(&mut self) -> &mut Random {
         &mut self.random
     }

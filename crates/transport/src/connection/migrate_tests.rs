@@ -17,7 +17,8 @@ fn preferred(v4: Option<&str>, v6: Option<&str>) -> PreferredAddress {
     }
 }
 
-/// §9.6.1: the address of the family that the client is connected with, in its socket's notation.
+/// §9.6.1: the client chooses the address of the family over which it is connected, in its socket's
+/// notation.
 #[test]
 fn the_address_of_the_same_family_is_chosen() {
     let both = preferred(Some("192.0.2.9:443"), Some("[2001:db8::9]:443"));
@@ -44,11 +45,11 @@ fn loopback_is_for_servers_on_loopback() {
     assert_eq!(from("[2001:db8::1]:443"), Err(IgnoredAddress::Loopback));
 }
 
-/// The second socket of an end, or another port of the client behind it.
+/// The second socket of an endpoint, or another port of the client behind that socket.
 const OTHER: SocketIndex = SocketIndex(1);
 const OTHER_PORT: u16 = 51_000;
 
-/// Returns everything that an end can send now, with the sending socket.
+/// Returns everything that an endpoint can send now, with the sending socket.
 fn sent(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -63,7 +64,7 @@ fn sent(
     sent
 }
 
-/// The client starts to migrate, and the server's PATH_RESPONSE is on its way to the new address.
+/// Lets the client start to migrate; the server's PATH_RESPONSE is on its way to the new address.
 fn begun(wire: &mut Wire) -> Vec<Vec<u8>> {
     let now = wire.now;
     wire.client().migrate(now, OTHER, None).unwrap();
@@ -75,7 +76,8 @@ fn begun(wire: &mut Wire) -> Vec<Vec<u8>> {
     responses.into_iter().map(|(_, datagram)| datagram).collect()
 }
 
-/// The client receives NEW_CONNECTION_ID with this sequence number, and retires all IDs before it.
+/// Delivers a NEW_CONNECTION_ID frame to the client with this sequence number, which retires all
+/// earlier IDs.
 fn renew(wire: &mut Wire, sequence: u32) {
     let new = Frame::NewConnectionId(frame::NewConnectionId {
         sequence: sequence.into(),
@@ -101,8 +103,8 @@ fn failures(wire: &mut Wire) -> Vec<MigrationFailure> {
     failures.collect()
 }
 
-/// A server that retires the connection ID of the new path without issuing another is not followed
-/// there: the remaining ID belongs to the old path (§9.5).
+/// A server that retires the connection ID of the new path without issuing another does not get the
+/// client to use that path, because the remaining ID belongs to the old path (§9.5).
 #[test]
 fn a_path_whose_connection_id_is_retired_is_not_used() {
     let mut wire = Wire::new();
@@ -117,8 +119,8 @@ fn a_path_whose_connection_id_is_retired_is_not_used() {
     assert!(!wire.client().is_closed() && !wire.client().uses_socket(OTHER));
 }
 
-/// A server that retires a client's IDs faster than it acknowledges that is disconnected, even
-/// while the client migrates.
+/// A server that retires a client's IDs faster than it acknowledges their retirement is
+/// disconnected, even while the client migrates.
 #[test]
 fn a_flood_of_connection_ids_during_a_migration_ends_the_connection() {
     let mut wire = Wire::new();
@@ -136,8 +138,8 @@ fn a_flood_of_connection_ids_during_a_migration_ends_the_connection() {
     assert_eq!(codes, [TransportErrorCode::CONNECTION_ID_LIMIT_ERROR]);
 }
 
-/// The client of a peer with zero-length connection IDs cannot migrate: observers could link its
-/// two paths.
+/// A client whose peer uses zero-length connection IDs cannot migrate, because observers could link
+/// its two paths.
 #[test]
 fn a_peer_without_connection_ids_is_not_left() {
     let mut wire = Wire::new();

@@ -34,14 +34,14 @@ fn sent_by_server(wire: &mut Wire) -> Vec<Sent> {
     sent
 }
 
-/// A full datagram with a PING.
+/// Returns a full datagram with a PING.
 fn ping() -> Vec<u8> {
     let mut frames = vec![0; 1170];
     frames[0] = 0x01;
     frames
 }
 
-/// A full datagram with a PATH_CHALLENGE.
+/// Returns a full datagram with a PATH_CHALLENGE.
 fn challenge(number: u64) -> Vec<u8> {
     let data = number.to_be_bytes();
     let mut frames = encoded(&[&Frame::PathChallenge(frame::PathChallenge { data })]);
@@ -49,7 +49,7 @@ fn challenge(number: u64) -> Vec<u8> {
     frames
 }
 
-/// The client receives the datagrams that the server sent to `to`, and responds from there.
+/// Delivers the datagrams that the server sent to `to`, and lets the client respond from there.
 fn answer_from(wire: &mut Wire, sent: Vec<Sent>, port: u16) {
     let now = wire.now;
     for mut sent in sent.into_iter().filter(|sent| sent.to == address(port)) {
@@ -65,8 +65,8 @@ fn ids_of_client(wire: &mut Wire) -> BTreeSet<ConnectionId> {
 }
 
 /// RFC 9000 §9.5: a client whose NAT has rebound keeps its Destination Connection ID, and so does
-/// the server. No ID is retired before the new address is validated: the client may not know of the
-/// change, and its real address may be the old one.
+/// the server. No ID is retired before the new address is validated, because the client may be
+/// unaware of the change, and its real address may be the old one.
 #[test]
 fn a_rebound_peer_s_connection_id_is_kept() {
     let mut wire = Wire::new();
@@ -90,8 +90,8 @@ fn a_rebound_peer_s_connection_id_is_kept() {
     assert!(after.contains(&kept) && after != before, "the old address' ID is retired");
 }
 
-/// RFC 9000 §9.5: a client that migrates on purpose uses another connection ID, and so does the
-/// server: no ID is used with two addresses.
+/// RFC 9000 §9.5: when a client migrates intentionally, both the client and the server use another
+/// connection ID, so that no ID is used with two addresses.
 #[test]
 fn a_connection_id_goes_to_one_address_only() {
     let mut wire = Wire::new();

@@ -4,9 +4,10 @@ use clearway_wire::{Direction, StreamId};
 use super::super::tests::{CLIENT, SERVER, Wire, from};
 use crate::config::TransportConfig;
 
-/// A download of `size` bytes over an interface that refuses datagrams of more than `mtu` bytes,
-/// and a network that drops those of more than `path` bytes, 10 ms each way. Records the sizes of
-/// the datagrams that the server sent and that the interface refused.
+/// A download of `size` bytes over an interface that rejects datagrams of more than `mtu` bytes and
+/// a network that drops datagrams of more than `path` bytes, with a delay of 10 ms each way.
+/// Records the sizes of the datagrams that the server sent and of those that the interface
+/// rejected.
 struct Download {
     wire: Wire,
     stream: StreamId,
@@ -60,7 +61,7 @@ impl Download {
         taken
     }
 
-    /// Simulates one round trip. Returns whether the client has everything.
+    /// Simulates one round trip. Returns whether the client has received everything.
     fn round(&mut self) -> bool {
         self.write();
         let down = self.transmit();
@@ -117,8 +118,8 @@ fn standard() -> TransportConfig {
     TransportConfig::default()
 }
 
-/// Datagrams that the interface refuses count as lost without a congestion signal; everything is
-/// accounted for.
+/// Datagrams that the interface rejects count as lost without a congestion signal, and every packet
+/// is accounted for.
 #[test]
 fn what_the_interface_refuses_costs_nothing() {
     let mut download = Download::new(standard(), 3_000_000, 1472, 1472);
@@ -135,7 +136,8 @@ fn what_the_interface_refuses_costs_nothing() {
     assert_eq!(counts.packets_discarded, 2);
 }
 
-/// The interface's MTU shrinks: the datagrams in the batch are lost, and smaller ones follow.
+/// The interface's MTU shrinks: the datagrams in the current batch are lost, and smaller ones
+/// follow.
 #[test]
 fn an_interface_that_shrinks_is_noticed_at_once() {
     let mut download = Download::new(standard(), 3_000_000, 65_536, 1472);

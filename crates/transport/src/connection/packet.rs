@@ -9,7 +9,7 @@ use crate::recovery::NumberRoom;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
-/// Bytes that AES-GCM and ChaCha20-Poly1305 append (RFC 9001 §5.3).
+/// The number of bytes that AES-GCM and ChaCha20-Poly1305 append (RFC 9001 §5.3).
 pub(super) const TAG_LEN: usize = 16;
 /// The offset of the header protection sample from the packet number's first byte (RFC 9001
 /// §5.4.2).
@@ -148,7 +148,7 @@ impl Draft {
     pub(super) fn pad_datagram(&mut self, writer: &mut Writer<'_>, size: usize) {
         let missing = size.saturating_sub(writer.written()).min(writer.remaining());
         if missing > 0 && writer.zeros(missing).is_ok() {
-            // The padding takes the place of the tag, which moves to the end.
+            // The padding replaces the tag, which moves to the end.
             self.payload_end = self.payload_end.saturating_add(missing);
             self.counts_in_flight = true;
         }

@@ -2,8 +2,8 @@ use super::super::tests::{CLIENT, SERVER, Wire, datagrams, from};
 use crate::config::TransportConfig;
 use crate::space_id::SpaceId;
 
-/// Decides whether the next datagram is lost, by the bits of a number, so that all outcomes of a
-/// short exchange can be tried.
+/// Decides whether the next datagram is lost, according to the bits of a number, so that all
+/// outcomes of a short exchange can be tried.
 struct Losses(u32);
 
 impl Losses {
@@ -14,9 +14,9 @@ impl Losses {
     }
 }
 
-/// The ClientHello takes two datagrams, of which one arrives. Whichever of the following datagrams
-/// are lost, in both directions, the client's next probes contain everything that the server is
-/// missing.
+/// The ClientHello takes two datagrams, only one of which arrives. Regardless of which of the
+/// following datagrams are lost, in both directions, the client's next probes contain everything
+/// that the server is missing.
 #[test]
 fn one_expiry_sends_what_is_missing_of_a_client_hello() {
     for pattern in 0..1 << 9 {

@@ -30,7 +30,7 @@ fn an_authentic_packet_is_an_answer() {
     assert_eq!(is_answered(wire.client()), (true, false));
 }
 
-/// RFC 9000 §14.1: even if a connection exists; the datagram's other packets are processed.
+/// RFC 9000 §14.1 applies even if a connection exists; the datagram's other packets are processed.
 #[test]
 fn a_server_discards_initial_packets_in_small_datagrams() {
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});
@@ -60,7 +60,8 @@ fn a_client_discards_initial_packets_with_a_token() {
     }
 }
 
-/// RFC 9000 §10.3.1: a stateless reset is recognized by its last bytes, whatever its first ones.
+/// RFC 9000 §10.3.1: a stateless reset is recognized by its last bytes, regardless of its first
+/// bytes.
 #[test]
 fn a_stateless_reset_is_recognised_in_any_form() {
     let key = ResetKey::new(&[2; 32]);
@@ -95,7 +96,7 @@ fn packets_without_the_fixed_bit_are_dropped_unless_greasing_is_on() {
         let mut wire =
             Wire::with(TransportConfig::builder().grease_quic_bit(is_on).build().unwrap());
         let server = wire.server();
-        // As if the client had sent the parameter.
+        // This is the effect of the client sending the parameter.
         server.peer.parameters.grease_quic_bit = true;
         server.config = Arc::new(TransportConfig::default());
         for _ in 0..40 {
@@ -110,8 +111,8 @@ fn packets_without_the_fixed_bit_are_dropped_unless_greasing_is_on() {
 }
 
 /// A client retransmits its Finished until it receives HANDSHAKE_DONE; s2n-quic sends nothing else.
-/// The server has discarded its Handshake keys by then. It sends HANDSHAKE_DONE again before its
-/// probe timer expires, but only a few times, and not once it was acknowledged.
+/// The server has discarded its Handshake keys by then. It repeats HANDSHAKE_DONE before its probe
+/// timer expires, but only a few times, and not after HANDSHAKE_DONE was acknowledged.
 #[test]
 fn a_late_handshake_packet_is_answered_with_handshake_done() {
     for missing in 1..=MAX_HANDSHAKE_DONE_REPEATS + 1 {
@@ -143,8 +144,8 @@ fn a_late_handshake_packet_is_answered_with_handshake_done() {
 }
 
 /// A ClientHello takes two datagrams, of which the first is lost. The ACK of the second may be lost
-/// as well, and nothing would repeat it: a PING is repeated in probe timeouts, within the limit for
-/// an unvalidated address.
+/// as well, and nothing would repeat it. A PING, however, is repeated when the probe timeout
+/// expires, within the limit for an unvalidated address.
 #[test]
 fn a_server_asks_for_the_rest_of_a_client_hello() {
     let lose_first = |datagrams: &mut Vec<Vec<u8>>| drop(datagrams.remove(0));
@@ -155,7 +156,7 @@ fn a_server_asks_for_the_rest_of_a_client_hello() {
     wire.server().on_deadline(now);
     sent.extend(datagrams(&mut wire.server, wire.accepted, now));
     assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1200; 3], "three for one datagram");
-    // Any of them makes the client send what is missing.
+    // Any of these datagrams makes the client send the missing data.
     wire.client.receive(wire.now, from(SERVER), &mut sent.pop().unwrap());
     wire.exchange();
     let now = wire.client().deadline().unwrap();
@@ -167,8 +168,8 @@ fn a_server_asks_for_the_rest_of_a_client_hello() {
 }
 
 /// A ServerHello and the messages behind it are lost, and the server's first timer belongs to one
-/// packet number space. It then sends packets in both: the client cannot continue with the
-/// ServerHello alone (RFC 9002 §6.2.4).
+/// packet number space. When the timer expires, the server sends packets in both spaces, because
+/// the client cannot continue with the ServerHello alone (RFC 9002 §6.2.4).
 #[test]
 fn one_timeout_repeats_what_was_lost_in_every_space_of_the_handshake() {
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});

@@ -12,23 +12,23 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::space_id::SpaceId;
 
-/// A server may need time for its response: no PING is sent before this many probe timeouts, each
-/// longer than a round trip, have passed ...
+/// The minimum number of probe timeouts, each longer than a round trip, before a PING is sent: a
+/// server may need time for its response.
 const LEAST_PROBE_TIMEOUTS: u32 = 3;
-/// ... nor before this time.
+/// The minimum time before a PING is sent.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
-/// The longest interval between PINGs to a server that acknowledges them and sends no data.
+/// The longest interval between PINGs to a server that acknowledges them but sends no data.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// An unacknowledged PING is followed by another after this fraction of the silence so far. The
-/// silence therefore lasts at most an eighth longer than its cause, and the PINGs become rarer with
-/// it: never as many as one in three round trips.
+/// silence therefore lasts at most an eighth longer than its cause, and PINGs become rarer as it
+/// continues: there are never as many as one in three round trips.
 const PART_OF_SILENCE: u32 = 8;
 
 /// The state that determines the next interval.
 #[derive(Debug, Default)]
 pub(super) struct ResponsePingTimer {
     /// The number of PINGs since stream data was last received, each sent when everything before it
-    /// was acknowledged: the server is reachable and has no data to send.
+    /// had been acknowledged, so the server is reachable and has no data to send.
     pings: u32,
 }
 
@@ -45,7 +45,7 @@ impl ResponsePingTimer {
         least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
     }
 
-    /// Returns the interval for a server that had been silent for `silence` when the last PING was
+    /// Returns the interval for a server that has been silent for `silence` when the last PING was
     /// sent.
     fn while_silent(least: Duration, silence: Duration) -> Duration {
         let part = silence.checked_div(PART_OF_SILENCE).unwrap_or(LONGEST_WAIT);

@@ -1,9 +1,9 @@
-/// The maximum lead of either side, in bytes: traffic sent while the other has nothing to send does
-/// not have to be made up for.
+/// The maximum lead of either side, in bytes. Traffic sent while the other side had nothing to send
+/// need not be compensated in full.
 const MOST_AHEAD: i64 = 64 << 10;
 
-/// The lead of unreliable datagrams over streams in bytes sent, since both have had something to
-/// send. Neither starves the other (RFC 9221 §5.4): the one that is behind fills a packet first.
+/// How many more bytes were sent in unreliable datagrams than in streams since both have had data
+/// to send. Neither starves the other (RFC 9221 §5.4): whichever is behind fills a packet first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shares {
     datagrams_ahead: i64,
@@ -15,7 +15,7 @@ impl Shares {
         self.datagrams_ahead > 0
     }
 
-    /// Counts the bytes of each in a filled packet.
+    /// Counts the bytes of both in a filled packet.
     pub(super) fn note(&mut self, datagrams: usize, streams: usize) {
         let signed = |bytes| i64::try_from(bytes).unwrap_or(MOST_AHEAD);
         self.datagrams_ahead = self

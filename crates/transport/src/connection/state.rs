@@ -26,11 +26,13 @@ pub(super) enum Lifecycle {
         close: Box<Close>,
         /// Whether a CONNECTION_CLOSE has to be sent.
         pending: bool,
-        /// The number of times that it has been sent; each time may take several datagrams.
+        /// The number of times that CONNECTION_CLOSE has been sent; each time may take several
+        /// datagrams.
         rounds: u8,
         /// The last datagram sent, if it can be repeated unchanged.
         last: Option<Box<CloseDatagram>>,
-        /// Packets received since, which rate-limit the repetition of CONNECTION_CLOSE.
+        /// Packets received since the connection was closed, which rate-limit the repetition of
+        /// CONNECTION_CLOSE.
         received: u64,
     },
     /// The peer has closed the connection (RFC 9000 §10.2.2).
@@ -59,8 +61,8 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
-    /// Handles the building of a CONNECTION_CLOSE datagram. Another one belongs to it if
-    /// `continues`.
+    /// Handles the building of a CONNECTION_CLOSE datagram. If `continues`, another datagram
+    /// follows.
     pub(super) fn on_close_built(&mut self, continues: bool) {
         if let Self::Closing { pending, rounds, .. } = self {
             *pending = continues;
@@ -82,8 +84,8 @@ impl Lifecycle {
         }
     }
 
-    /// Decides whether to answer a packet; answers become rarer as more packets arrive (RFC 9000
-    /// §10.2.1).
+    /// Decides whether to respond to a packet; responses become rarer as more packets arrive (RFC
+    /// 9000 §10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         if let Self::Closing { pending, received, .. } = self {
             *pending |= answers_next(received);
@@ -106,8 +108,8 @@ pub(crate) struct CloseDatagram {
     pub(super) datagram: Box<[u8]>,
 }
 
-/// Counts another packet received after the connection was closed, and decides whether to answer
-/// it; answers become rarer as more packets arrive (RFC 9000 §10.2.1).
+/// Counts another packet received after the connection was closed, and decides whether to respond;
+/// responses become rarer as more packets arrive (RFC 9000 §10.2.1).
 pub(super) fn answers_next(received: &mut u64) -> bool {
     *received = received.saturating_add(1);
     received.is_power_of_two()

@@ -35,7 +35,7 @@ pub struct Statistics {
     pub congestion_phase: &'static str,
     /// The number of window reductions because of congestion.
     pub congestion_events: u64,
-    /// The number of those reductions that were undone because the losses were spurious.
+    /// The number of window reductions that were undone because the losses were spurious.
     pub undone_congestion_events: u64,
     /// The number of times that persistent congestion was declared.
     pub persistent_congestion_events: u64,
@@ -53,8 +53,8 @@ pub struct Statistics {
     pub packets_received: u64,
     /// Packets received and dropped.
     pub packets_dropped: u64,
-    /// What arrived during the handshake, and why packets were dropped; `None` once the handshake
-    /// is complete. Retained if the handshake fails.
+    /// Packets that arrived during the handshake, and why packets were dropped; `None` once the
+    /// handshake is complete. Retained if the handshake fails.
     pub handshake_packets: Option<HandshakePackets>,
     /// Packets declared lost.
     pub packets_lost: u64,
@@ -73,7 +73,7 @@ pub struct Statistics {
     pub datagrams_received: u64,
     /// Packets received that failed authentication.
     pub authentication_failures: u64,
-    /// Batches of datagrams that this host failed to send, for example for lack of a route.
+    /// Batches of datagrams that this host failed to send, for example because there was no route.
     pub send_failures: u64,
     /// Updates of the 1-RTT keys, by either end.
     pub key_updates: u64,
@@ -109,7 +109,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) packets_received: u64,
-    /// Packets opened, duplicates included.
+    /// Packets decrypted, including duplicates.
     pub(super) packets_opened: u64,
     pub(super) packets_dropped: u64,
     /// Packets dropped during the handshake, until that is complete.

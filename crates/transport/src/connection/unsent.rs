@@ -1,10 +1,10 @@
 //! Recovery from failed sends: the local address is gone, there is no route, or a local rule, such
 //! as a firewall rule, forbids it.
 //!
-//! Datagrams that the kernel refuses have not reached the network. So a refusal is not a congestion
-//! signal, and the contents are sent again as soon as the kernel accepts datagrams again, however
-//! long that takes. A client whose local address is gone continues from the address that the
-//! operating system chooses instead (RFC 9000 §9).
+//! Datagrams that the kernel rejects have not reached the network. A rejection is therefore not a
+//! congestion signal, and the contents are sent again as soon as the kernel accepts datagrams
+//! again, however long that takes. A client whose local address is gone continues from the address
+//! that the operating system chooses instead (RFC 9000 §9).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,12 +16,13 @@ use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
 use crate::send_failure::SendFailure;
 
-/// The time from the first failure to the next attempt; it doubles after each failure ...
+/// The time from the first failure to the next attempt; doubles after each failure.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// ... up to this limit: an attempt costs the host a system call, and the network nothing.
+/// The upper limit of that time: an attempt costs the host one system call, and the network
+/// nothing.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The state while datagrams for the current path are refused.
+/// The state while the kernel rejects datagrams for the current path.
 #[derive(Debug)]
 pub(super) struct Unsent {
     failure: SendFailure,
@@ -31,18 +32,18 @@ pub(super) struct Unsent {
 }
 
 impl Connection {
-    /// Reports that the kernel has not accepted the last batch, and would not accept it now. Call
-    /// this instead of [`transmitted`](Self::transmitted). The contents are sent again, which is
-    /// not a congestion signal: for another path when that is validated again, for the current one
-    /// when a retry succeeds, at most half a second after sending becomes possible. A
+    /// Reports that the kernel has rejected the last batch and would currently reject it again.
+    /// Call this instead of [`transmitted`](Self::transmitted). The contents are sent again, which
+    /// is not a congestion signal: on another path when it is validated again, and on the current
+    /// path when a retry succeeds, at most half a second after sending becomes possible. A
     /// CONNECTION_CLOSE is repeated until the closing period ends (RFC 9000 §10.2), if the peer has
     /// ever answered.
     ///
     /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is
     /// confirmed and whose server does not forbid it continues from the address that the operating
-    /// system chooses (RFC 9000 §9.2): with another connection ID if the server has issued one
+    /// system chooses (RFC 9000 §9.2), with another connection ID if the server has issued one
     /// (§9.5), and with the initial values of a new path (§9.4). [`Event::LocalAddressLost`]
-    /// reports that, and [`Event::LocalAddressChanged`] that the server has answered at the new
+    /// reports the loss, and [`Event::LocalAddressChanged`] that the server has answered at the new
     /// address. All other endpoints wait for the address to come back.
     pub fn transmit_failed(&mut self, now: Timestamp, failure: SendFailure) {
         if !self.abandon_batch(now) {
@@ -59,8 +60,9 @@ impl Connection {
         }
     }
 
-    /// Notes how many bytes to subtract for an unvalidated address if this host refuses the batch
-    /// (RFC 9000 §8.1): its last datagram. The kernel may have accepted the others one by one.
+    /// Records how many bytes to subtract for an unvalidated address if this host fails to send the
+    /// batch (RFC 9000 §8.1): the size of the last datagram. The kernel may have accepted the other
+    /// datagrams individually.
     pub(super) fn count_last(&mut self, transmit: &Transmit) {
         let is_counted =
             !self.outgoing.is_off_path && self.paths.current().amplification_credit() < u64::MAX;
@@ -127,7 +129,7 @@ impl Connection {
         unsent.is_some_and(|unsent| unsent.retry_at.take_if(|at| *at <= now).is_some())
     }
 
-    /// Tries to send again, at least a PING: the refused datagram may have contained only an ACK
+    /// Tries to send again, at least a PING: the rejected datagram may have contained only an ACK
     /// frame.
     pub(super) fn retry_sending(&mut self, now: Timestamp) {
         if self.end_hold(now) {
@@ -156,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Leaves the choice of the local address to the operating system from here on.
+    /// Lets the operating system choose the local address from this point on.
     fn leave_local_address(&mut self, now: Timestamp) {
         let Some(old) = self.paths.current().local_ip() else { return };
         // §9, §18.2: before the handshake is confirmed, or if the server forbids it, no other

@@ -1,4 +1,4 @@
-//! The version of a connection, and how it changes (RFC 9368, RFC 9369 §4).
+//! The QUIC version of a connection, and how it changes (RFC 9368, RFC 9369 §4).
 
 use core::slice;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use clearway_units::memory::OnDemand;
 /// The versions of a connection.
 #[derive(Debug)]
 pub(super) struct Versions {
-    /// The version of the client's first flight; after a Version Negotiation packet, of the second
-    /// one.
+    /// The version of the client's first flight or, after a Version Negotiation packet, of its
+    /// second one.
     chosen: Version,
     /// The negotiated version, once known.
     negotiated: Option<Version>,
@@ -46,7 +46,7 @@ pub(super) enum OpenWith {
     Current,
     /// The Initial keys of another version.
     OtherInitial,
-    /// None: the packet has a version that it must not have.
+    /// No keys: a packet of this version is not permitted.
     Nothing,
 }
 
@@ -69,7 +69,7 @@ impl Versions {
         self.has_reacted
     }
 
-    /// Notes that the server has answered, so that a Version Negotiation packet no longer has an
+    /// Notes that the server has answered, so that Version Negotiation packets no longer have an
     /// effect.
     pub(super) fn on_answer(&mut self) {
         self.attempt = None;
@@ -124,8 +124,8 @@ impl Connection {
         Ok(OpenWith::OtherInitial)
     }
 
-    /// Handles a client's authentic Initial packet of `version`, to which the server may have
-    /// switched.
+    /// Handles a client's receipt of an authenticated Initial packet of `version`, to which the
+    /// server may have switched.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the session cannot switch to this version.
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Reports the versions; `listed` are those of the server's Version Negotiation packet.
+    /// Reports the versions; `listed` contains those in the server's Version Negotiation packet.
     fn observe_versions(&mut self, now: Timestamp, listed: &[Version], chosen: Option<Version>) {
         if self.watch.observer.is_none() {
             return;

@@ -1,10 +1,10 @@
 //! A delay that all connections of an endpoint see at the same time, caused by a busy host (this
-//! one or the peers') or by a congested link that they share.
+//! host or the peers' host) or by a congested link that they share.
 //!
-//! A connection that is seldom used notices such a delay only when its next response comes, and has
-//! sent several probes by then (RFC 9002 §6.2). With many connections these probes alone can exceed
-//! what the busy host can process, so that it never recovers. The delay measured by some
-//! connections is therefore added to the timers of all that wait for a response.
+//! A rarely used connection notices such a delay only when its next response arrives, after it has
+//! sent several probes (RFC 9002 §6.2). With many connections these probes alone can exceed what
+//! the busy host can process, so that it never recovers. The delay measured by some connections is
+//! therefore added to the timers of all connections that wait for a response.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -31,8 +31,9 @@ struct DelaySample {
     growth: Duration,
 }
 
-/// The excess delay of responses: the median over the connections with a recent sample. Each counts
-/// once, however many packets it sends. Half of them have to be slower before anything is added.
+/// The excess delay of responses: the median over the connections with a recent sample. Each
+/// connection counts once, however many packets it sends. Half of the connections have to be slower
+/// before any delay is added.
 pub(super) struct CommonDelay {
     samples: VecDeque<DelaySample>,
     delay: Duration,
@@ -58,15 +59,16 @@ impl CommonDelay {
         self.samples.push_back(sample);
     }
 
-    /// Records that a connection has had no response for longer than its smoothed RTT, by `growth`.
-    /// A very long silence is ignored: that peer is gone, and it says nothing about the others.
+    /// Records that a connection has waited for a response for `growth` longer than its smoothed
+    /// RTT. A very long silence is ignored, because that peer is gone and the silence says nothing
+    /// about the others.
     pub(super) fn on_silence(&mut self, connection: usize, at: Timestamp, growth: Duration) {
         if growth <= LONGEST {
             self.on_sample(connection, at, growth);
         }
     }
 
-    /// Returns the delay at this time; zero while too few connections have samples.
+    /// Returns the delay at the time `now`; zero while too few connections have samples.
     pub(super) fn at(&mut self, now: Timestamp) -> Duration {
         if self.computed.is_none_or(|computed| computed + INTERVAL <= now) {
             self.computed = Some(now);
@@ -99,8 +101,8 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Returns the delay seen by `slow` connections whose responses take 300 ms longer and `quick`
-    /// others.
+    /// Returns the common delay after samples from `slow` connections, whose responses take 300 ms
+    /// longer, and `quick` other connections.
     fn seen(slow: usize, quick: usize) -> CommonDelay {
         let mut delay = CommonDelay::new();
         for connection in 0..slow + quick {

@@ -18,7 +18,7 @@ pub struct EndpointConfig {
     /// The key from which stateless reset tokens are derived. If it is kept across restarts, peers
     /// of lost connections receive a stateless reset immediately (RFC 9000 §10.3).
     pub reset_key: ResetKey,
-    /// The maximum number of connections; further ones are refused.
+    /// The maximum number of connections; further connections are refused.
     pub max_connections: usize,
 }
 
@@ -49,13 +49,13 @@ impl ServerConfig {
 
 /// A server's preferred addresses, one per address family: clients migrate to them after the
 /// handshake (RFC 9000 §9.6). The driver has to receive there too, through a socket with another
-/// [`SocketIndex`](crate::SocketIndex) than that of the address that clients connect to. The
-/// default is none.
+/// [`SocketIndex`](crate::SocketIndex) than the address to which clients connect. The default is
+/// none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PreferredAddresses {
-    /// For clients that connect over IPv4.
+    /// The preferred address for clients that connect over IPv4.
     pub v4: Option<SocketAddrV4>,
-    /// For clients that connect over IPv6.
+    /// The preferred address for clients that connect over IPv6.
     pub v6: Option<SocketAddrV6>,
 }
 
@@ -68,7 +68,7 @@ pub struct ClientConfig {
     pub transport: Arc<TransportConfig>,
     /// A token that the same server sent on an earlier connection
     /// ([`Event::NewToken`](crate::Event::NewToken)), or empty. It is used only if that connection
-    /// had the version with which this one begins (RFC 9369 §5).
+    /// had the same version as the first flight of this one (RFC 9369 §5).
     pub token: Vec<u8>,
 }
 

@@ -1,4 +1,5 @@
-//! Retry packets from a balancer in front of servers (draft-ietf-quic-retry-offload, shared state).
+//! Retry packets sent by a load balancer in front of servers (draft-ietf-quic-retry-offload, shared
+//! state).
 
 use core::net::SocketAddr;
 
@@ -17,21 +18,20 @@ const UNROUTABLE: u8 = 0xe0;
 /// Sends Retry packets and validates tokens on behalf of servers. It keeps no per-client state.
 ///
 /// The servers need the same keys in their [`shared_tokens`](crate::ServerConfig::shared_tokens),
-/// and must see the clients' real addresses, to which tokens are bound. A server then accepts a
-/// token from here like one of its own: it takes the original_destination_connection_id transport
-/// parameter from the token, and retry_source_connection_id from the destination of the packet that
-/// carries it. Tokens have the servers' format: the same fields as in the draft, but encoded
-/// differently.
+/// and must see the clients' real addresses, to which tokens are bound. A server then accepts such
+/// a token like one of its own: it takes the original_destination_connection_id transport parameter
+/// from the token, and retry_source_connection_id from the destination of the packet that carries
+/// it. Tokens have the servers' format: the same fields as in the draft, but encoded differently.
 #[derive(Debug)]
 pub struct RetryOffload {
     tokens: SharedTokens,
     random: Random,
 }
 
-/// The result of validating the token of an Initial packet.
+/// The result of validating the token in an Initial packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenValidity {
-    /// The client receives packets sent to its address.
+    /// The token is valid: the client receives packets sent to its address.
     Valid,
     /// Not a valid token, and not a Retry token, so a Retry may be sent.
     Unknown,
@@ -40,17 +40,17 @@ pub enum TokenValidity {
 }
 
 impl RetryOffload {
-    /// Creates an offload with the keys and the clock of the servers. Tokens have the default
-    /// lifetimes: [`ServerConfig::RETRY_TOKEN_LIFETIME`], [`ServerConfig::NEW_TOKEN_LIFETIME`].
+    /// Creates an offload with the servers' keys and clock. Tokens have the default lifetimes:
+    /// [`ServerConfig::RETRY_TOKEN_LIFETIME`], [`ServerConfig::NEW_TOKEN_LIFETIME`].
     pub fn new(tokens: SharedTokens, random: Random) -> Self {
         Self { tokens, random }
     }
 
-    /// Validates a token that came from `client` in an Initial packet of `version`.
+    /// Validates a token that `client` sent in an Initial packet of `version`.
     ///
     /// The packet's Destination Connection ID does not matter, unlike in §4.2 of the draft: once a
     /// server has answered, the client repeats the token in packets to the ID chosen by the server
-    /// (RFC 9000 §17.2.5.3, §7.2). A server that takes the packet for the first of a connection
+    /// (RFC 9000 §17.2.5.3, §7.2). A server that treats the packet as the first of a connection
     /// checks the ID itself.
     pub fn validity(&self, client: SocketAddr, version: Version, token: &[u8]) -> TokenValidity {
         let Some((keys, now)) = self.keys() else { return TokenValidity::Unknown };
@@ -74,8 +74,8 @@ impl RetryOffload {
     }
 
     /// Returns the Retry packet for `client`, whose Initial packet of `version` went from `source`
-    /// to `destination`. It has less than 256 bytes. `None` if the wall clock is unavailable or the
-    /// version is not in [`Version::KNOWN`].
+    /// to `destination`. The Retry packet is shorter than 256 bytes. `None` if the wall clock is
+    /// unavailable or the version is not in [`Version::KNOWN`].
     pub fn retry(
         &mut self,
         client: SocketAddr,

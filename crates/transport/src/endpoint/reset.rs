@@ -7,19 +7,20 @@ use clearway_wire::ResetToken;
 
 use crate::ids::MINIMUM_RESET_SIZE;
 
-/// Large enough to look like a short-header packet, small enough to cost little (§10.3).
+/// The usual size of a stateless reset: large enough to look like a short-header packet, and small
+/// enough to cost little (§10.3).
 const USUAL_SIZE: usize = 43;
 
-/// Builds a stateless reset in response to a datagram of `trigger_len` bytes. It is always smaller,
-/// so that two endpoints that do not know each other's connection stop (§10.3.3). `None` if the
-/// datagram is too small to answer.
+/// Builds a stateless reset in response to a datagram of `trigger_len` bytes. The reset is always
+/// smaller, so that two endpoints that do not know each other's connection stop (§10.3.3). `None`
+/// if the datagram is too small to answer.
 fn build(trigger_len: usize, token: &ResetToken, random: &mut Random) -> Option<Vec<u8>> {
     let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
     let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_RESET_SIZE)?;
     let mut reset = vec![0; unpredictable];
     random.fill(&mut reset);
     if let Some(first) = reset.first_mut() {
-        // Header form of a short header, and the fixed bit.
+        // Sets the header form of a short header, and the fixed bit.
         *first = (*first & 0x3f) | 0x40;
     }
     reset.extend_from_slice(token.as_bytes());
@@ -28,8 +29,8 @@ fn build(trigger_len: usize, token: &ResetToken, random: &mut Random) -> Option<
 
 /// Builds the stateless resets in response to a datagram of `trigger_len` bytes, with the current
 /// key's token, the previous key's token, or both. Their total size is less than the datagram's
-/// (§10.3.3), so if there is room for one reset only, it is chosen at random: the peer repeats
-/// packets that are not answered.
+/// (§10.3.3). If there is room for only one reset, it is chosen at random, because the peer
+/// retransmits packets that are not answered.
 pub(super) fn build_all(
     trigger_len: usize,
     (current, previous): (ResetToken, Option<ResetToken>),
@@ -38,7 +39,7 @@ pub(super) fn build_all(
     let Some(previous) = previous else {
         return build(trigger_len, &current, random).into_iter().collect();
     };
-    // Each reset is smaller than the length that it is built for.
+    // Each reset is smaller than the datagram length passed for it.
     let half = trigger_len.div_ceil(2);
     let both = [&current, &previous].map(|token| build(half, token, random));
     if both.iter().all(Option::is_some) {
@@ -48,8 +49,8 @@ pub(super) fn build_all(
     build(trigger_len, &chosen, random).into_iter().collect()
 }
 
-/// Rate limit for stateless resets. They are optional, and must not let an attacker make this
-/// endpoint work or send.
+/// Rate limit for stateless resets. Resets are optional and must not let an attacker cause work or
+/// traffic at this endpoint.
 #[derive(Debug)]
 pub(super) struct ResetLimiter {
     window_began: Timestamp,

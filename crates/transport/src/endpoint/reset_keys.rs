@@ -8,13 +8,13 @@ use crate::handshake::TicketKeys;
 use crate::ids::{ResetKey, ResetKeySource};
 
 impl ResetKey {
-    /// Derives a key from the current ticket keys (HKDF, RFC 5869); it changes with them. Tokens of
-    /// connections that began before the last change remain known as long as the previous ticket
-    /// key, even after a restart with the same keys.
+    /// Derives a key from the current ticket keys (HKDF, RFC 5869); the derived key changes when
+    /// they do. Tokens of connections that began before the last change remain known for as long as
+    /// the previous ticket key is kept, even after a restart with the same keys.
     ///
-    /// `identity` names this endpoint among all that have the same ticket keys. If two endpoints
-    /// share an identity, anyone can make one end the other's connections by sending it a packet of
-    /// the other (RFC 9000 §21.11).
+    /// `identity` distinguishes this endpoint from all others with the same ticket keys. If two
+    /// endpoints share an identity, anyone can make one endpoint terminate the other's connections
+    /// by sending it one of the other's packets (RFC 9000 §21.11).
     pub fn from_ticket_keys(keys: TicketKeys, identity: &[u8]) -> Self {
         Self::following(Arc::new(TicketResetKeys {
             identity: identity.into(),
@@ -27,8 +27,8 @@ impl ResetKey {
 struct TicketResetKeys {
     keys: TicketKeys,
     identity: Box<[u8]>,
-    /// Derived again when the ticket keys have changed. Cached because a key takes more than a
-    /// kilobyte, and every connection has one.
+    /// The derived keys, which are derived again when the ticket keys change. Cached because a key
+    /// takes more than a kilobyte and every connection has one.
     derived: Mutex<Derived>,
 }
 

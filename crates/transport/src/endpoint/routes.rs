@@ -17,16 +17,16 @@ pub(super) type ResetSign = (SocketAddr, [u8; ResetToken::LEN]);
 pub(super) struct Routes {
     ids: BTreeMap<ConnectionId, usize>,
     /// Clients' first Destination Connection IDs, until the client has received ours. The client
-    /// chooses it, so its address is part of the key.
+    /// chooses this ID, so its address is part of the key.
     initial: BTreeMap<InitialKey, usize>,
     /// The stateless reset tokens that peers may send, by peer address.
     resets: BTreeMap<ResetSign, usize>,
-    /// The servers with which this end has handshakes in progress.
+    /// The servers with which this endpoint has handshakes in progress.
     attempts: BTreeSet<(SocketAddr, usize)>,
     last: Option<(ConnectionId, usize)>,
 }
 
-/// The maximum number of handshakes with the sender for which an unroutable datagram is counted.
+/// The maximum number of handshakes with its sender for which an unroutable datagram is counted.
 const MAX_ATTEMPTS: usize = 16;
 
 impl Routes {
@@ -56,7 +56,7 @@ impl Routes {
         self.attempts.remove(&(remote, index));
     }
 
-    /// Returns the handshakes in progress with the server at `remote`, up to a small limit.
+    /// Returns the handshakes in progress with the server at `remote`, up to `MAX_ATTEMPTS`.
     pub(super) fn attempts(&self, remote: SocketAddr) -> impl Iterator<Item = usize> + use<'_> {
         let range = (remote, usize::MIN)..=(remote, usize::MAX);
         self.attempts.range(range).map(|(_, index)| *index).take(MAX_ATTEMPTS)
@@ -83,7 +83,7 @@ impl Routes {
         self.resets.range((remote, least)..=(remote, greatest)).next().is_some()
     }
 
-    /// Returns the connection that a stateless reset with `sign` ends.
+    /// Returns the connection that is ended by a stateless reset with `sign`.
     pub(super) fn find_reset(&self, sign: &ResetSign) -> Option<usize> {
         self.resets.get(sign).copied()
     }
@@ -102,11 +102,11 @@ impl Routes {
         }
     }
 
-    /// Checks that the IDs of connection `index` are `ids`, and that its other entries are
-    /// consistent.
+    /// Checks that the IDs of connection `index` are `ids`, and that the table's other entries for
+    /// it are consistent.
     ///
     /// # Panics
-    /// If they are not, which is a bug in this crate.
+    /// If the entries are inconsistent, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(
         &self,
@@ -126,7 +126,7 @@ impl Routes {
         assert!(resets <= 1, "connection {index} has {resets} stateless reset tokens");
     }
 
-    /// Returns the number of IDs.
+    /// Returns the number of connection IDs in the table.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn len(&self) -> usize {
         self.ids.len()

@@ -30,7 +30,7 @@ pub(super) struct KeptConnection {
 }
 
 /// The remains of a connection that was released while closing or draining: late packets from the
-/// peer belong to it, and are not answered with a stateless reset (RFC 9000 §10.2).
+/// peer are attributed to it and do not trigger a stateless reset (RFC 9000 §10.2).
 pub(super) struct Released {
     ended: Ended,
     ids: Box<[ConnectionId]>,
@@ -46,8 +46,8 @@ impl KeptConnection {
 }
 
 impl Released {
-    /// The peer has discarded its state of the connection: CONNECTION_CLOSE is not repeated (RFC
-    /// 9000 §10.3.1).
+    /// Handles a stateless reset: the peer has discarded the connection's state, so
+    /// CONNECTION_CLOSE is not repeated (RFC 9000 §10.3.1).
     pub(super) fn receive_reset(&mut self) {
         self.ended.drain();
     }
@@ -116,8 +116,8 @@ impl Endpoint {
         }
     }
 
-    /// Counts a datagram of `size` bytes that belongs to no connection. If its sender is a server
-    /// with handshakes in progress, it may explain why they fail.
+    /// Counts a datagram of `size` bytes that belongs to no connection. If the sender is a server
+    /// with handshakes in progress, the datagram may explain why they fail.
     pub(super) fn note_stray(
         &mut self,
         now: Timestamp,
@@ -179,9 +179,9 @@ impl Endpoint {
         self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
     }
 
-    /// Takes out a connection on which nothing can be sent any more, for its final statistics (RFC
-    /// 9000 §10.2): its peer has closed it, it has ended, or CONNECTION_CLOSE was sent. `None` if
-    /// there is more to do. No event follows.
+    /// Removes and returns a connection on which nothing more can be sent (RFC 9000 §10.2), so that
+    /// its final statistics can be read: its peer has closed it, it has ended, or CONNECTION_CLOSE
+    /// was sent. Returns `None` if there is more to do. No event follows.
     ///
     /// Until late packets from the peer have had time to arrive, its connection IDs stay
     /// registered, CONNECTION_CLOSE is repeated, and `handle` remains in use: the driver continues
@@ -231,7 +231,7 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    /// An allocator with size classes uses 5 KiB for a connection that is larger.
+    /// A larger connection would take 5 KiB from an allocator with size classes.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_connection_fits_into_four_kibibytes() {

@@ -120,7 +120,7 @@ fn tokens_are_bound_to_the_version() {
         assert_eq!((open(version), open(other)), (Ok(id(1)), Err(wrong)));
         let open = |version| keys.open_new_token(version, &new_token, client.ip(), now, LIFETIME);
         assert_eq!((open(version), open(other)), (Ok(()), Err(wrong)));
-        // The byte that names the version is authenticated.
+        // The byte that encodes the version is authenticated.
         let mut relabelled = new_token.clone();
         relabelled[0] = TokenKind::NEW_TOKEN.of(other).0;
         let opened = keys.open_new_token(other, &relabelled, client.ip(), now, LIFETIME);
@@ -202,13 +202,13 @@ fn an_endpoint_whose_clock_tells_no_time_uses_its_own_keys() {
     assert_eq!(opened, Err(TokenError::NotOurs));
 }
 
-/// Every combination of the client's address, the keys and the clocks: a token is valid only if all
-/// three match.
+/// Tests every combination of the client's address, the keys and the clocks: a token is valid only
+/// if all three match.
 #[test]
 fn the_matrix_of_tokens() {
     let issuer = address("192.0.2.7:4433");
     let addresses = [
-        // The address, and whether a Retry token and a NEW_TOKEN token are valid there.
+        // The client's address, and whether a Retry token and a NEW_TOKEN token are valid there.
         ("192.0.2.7:4433", true, true),
         ("[::ffff:192.0.2.7]:4433", true, true),
         ("192.0.2.7:4434", false, true),

@@ -9,15 +9,16 @@ pub const MAX_CERTIFICATES: usize = 10;
 /// The maximum number of intermediate certificates with the same subject that a peer may send.
 /// Chains in use have two if an authority is cross-signed.
 ///
-/// Path building searches by name, and tries each certificate with a name wherever that name is
-/// needed. Nine certificates with one name, a chain of 3 kB, would take 200,000 attempts and 0.3 s
-/// of CPU time. Within the limits a search takes less than 1 ms, and at most
-/// [`MAX_CHAIN_SIGNATURES`].
+/// Path building looks up issuers by subject name, and tries every certificate with a matching
+/// name. Nine certificates with one name, a chain of 3 kB, would take 200,000 attempts and 0.3 s of
+/// CPU time. Within the limits, a search takes less than 1 ms and verifies at most
+/// [`MAX_CHAIN_SIGNATURES`] signatures.
 pub const MAX_CERTIFICATES_OF_ONE_NAME: usize = 3;
 
 /// The maximum number of signatures verified in the search for a path from a peer's certificate to
-/// a root: 2.3 ms with P-256. A chain needs one per certificate, one more for each certificate that
-/// only seemed to be the issuer, and one for each root with the same name and another key.
+/// a root: 2.3 ms with P-256. A chain requires one verification per certificate, another one for
+/// each certificate that only appeared to be the issuer, and one for each root with the same name
+/// and a different key.
 pub const MAX_CHAIN_SIGNATURES: usize = 16;
 
 /// A peer's certificate chain exceeds a limit, and was rejected before a path to a root was found.

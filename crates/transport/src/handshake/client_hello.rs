@@ -10,7 +10,7 @@ use clearway_wire::Reader;
 pub enum HelloParameters<'a> {
     /// The message is not complete yet.
     Incomplete,
-    /// The encoded parameters.
+    /// The encoded parameters were found.
     Found(&'a [u8]),
     /// There are none, or this is not a ClientHello, or it is too long.
     None,
@@ -22,7 +22,7 @@ const CLIENT_HELLO: u8 = 1;
 const TRANSPORT_PARAMETERS: u16 = 0x39;
 /// The maximum length of the message in bytes, without type and length; rustls has the same limit.
 const MAX_LENGTH: usize = 0xffff;
-/// legacy_version and random.
+/// The length of legacy_version and random.
 const FIXED_FIELDS: usize = 2 + 32;
 
 /// See [`ServerSessions::find_parameters`](crate::ServerSessions::find_parameters).
@@ -70,14 +70,14 @@ pub(super) fn prefixed_by_two<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.bytes(usize::from(length), NAME).ok()
 }
 
-/// The field name used in errors, which are never shown.
+/// The message name used in errors, which are never shown.
 const NAME: &str = "ClientHello";
 
 /// Checks that parameters are only found within the received bytes, and that more bytes do not
 /// change the result.
 ///
 /// # Panics
-/// If a property does not hold.
+/// If a checked property does not hold.
 #[cfg(fuzzing)]
 pub fn check_client_hello(received: &[u8]) {
     let whole = find_parameters(received);

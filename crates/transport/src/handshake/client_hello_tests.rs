@@ -50,12 +50,12 @@ fn other_messages_have_no_parameters() {
     assert_eq!(find_parameters(&server_hello), HelloParameters::None);
     let without_extensions = [&[1, 0, 0, 41][..], &[0; 34], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
     assert_eq!(find_parameters(&without_extensions), HelloParameters::None);
-    // No further bytes of it are awaited.
+    // No further bytes of the message are awaited.
     assert_eq!(find_parameters(&[1, 1, 0, 0]), HelloParameters::None);
     assert_eq!(find_parameters(&[1, 0, 0xff, 0xff]), HelloParameters::Incomplete);
 }
 
-/// Every length field, increased and decreased: nothing outside of the message is found.
+/// Increases and decreases every length field; nothing outside of the message is found.
 #[test]
 fn lengths_that_do_not_fit() {
     let hello = sample();
@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn any_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = find_parameters(&bytes);
-        // As a complete message.
+        // Checks the same bytes as a complete message.
         if bytes.len() >= 4 {
             let length = (bytes.len() - 4) as u32;
             bytes[..4].copy_from_slice(&(length | 1 << 24).to_be_bytes());

@@ -10,8 +10,9 @@ use clearway_units::memory::release_empty_map;
 
 /// The receive window beyond the bytes already read (RFC 9000 §7.5 requires at least 4096 bytes).
 pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
-/// The maximum number of buffered non-adjacent fragments. Each costs memory besides its bytes, so
-/// with the window alone a peer could use more memory than it sends.
+/// The maximum number of buffered non-adjacent fragments. Each fragment takes memory in addition to
+/// its bytes, so if only the window were limited, a peer could make this endpoint use more memory
+/// than it sends.
 pub(crate) const MAX_FRAGMENTS: usize = 256;
 
 /// The stream of TLS messages in one packet number space (RFC 9000 §7.5, §19.6).
@@ -27,7 +28,7 @@ pub(crate) struct CryptoStream {
 #[derive(Debug)]
 struct Repeatable {
     bytes: Vec<u8>,
-    /// The number of times that they may still be sent again.
+    /// The number of times that the bytes may still be sent again.
     left: u8,
 }
 
@@ -133,13 +134,13 @@ impl CryptoStream {
         self.send.on_acked(offset..offset.saturating_add(length));
     }
 
-    /// Handles the loss of a packet with these bytes: those that are not acknowledged are sent
-    /// again.
+    /// Handles the loss of a packet that contained these bytes: any that are unacknowledged are
+    /// sent again.
     pub(crate) fn on_lost(&mut self, offset: u64, length: u64) {
         self.send.on_lost(offset..offset.saturating_add(length));
     }
 
-    /// Returns the number of bytes from the first unacknowledged one on.
+    /// Returns the number of bytes from the first unacknowledged byte on.
     pub(crate) fn unacked_len(&self) -> usize {
         self.send.bytes.len()
     }
@@ -159,11 +160,11 @@ impl CryptoStream {
     }
 
     /// Processes the data of a CRYPTO frame like [`Self::receive`], but returns bytes that are next
-    /// in order, so that they need not be buffered; returns nothing if others are waiting to be
-    /// read.
+    /// in order, so that they need not be buffered; returns nothing if other bytes are waiting to
+    /// be read.
     ///
     /// # Errors
-    /// As for [`Self::receive`].
+    /// The same error as [`Self::receive`].
     pub(crate) fn receive_next<'a>(
         &mut self,
         offset: u64,
@@ -199,7 +200,8 @@ impl CryptoStream {
 /// The written bytes that are not acknowledged yet.
 #[derive(Debug, Default)]
 struct SendBuffer {
-    /// The stream offset of the first byte of `bytes`. Everything below is acknowledged.
+    /// The stream offset of the first byte of `bytes`. All bytes below this offset are
+    /// acknowledged.
     base: u64,
     bytes: Vec<u8>,
     /// The end of the bytes sent at least once.
@@ -279,7 +281,7 @@ impl ReceiveBuffer {
             ));
         }
         self.received_end = self.received_end.max(end);
-        // Bytes that are already buffered stay; only gaps are filled.
+        // Bytes that are already buffered are kept; only gaps are filled.
         let mut position = offset.max(self.read_offset);
         while position < end {
             let covered_to = self.fragment_end_before(position);
@@ -320,7 +322,8 @@ impl ReceiveBuffer {
     fn fill(&mut self, gap: Range<u64>, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
         let bytes = data.get(index(gap.start)..index(gap.end)).unwrap_or_default();
-        // Appending is cheap; prepending would let one-byte frames copy the window each time.
+        // Appending is cheap; with prepending, each one-byte frame could cause a copy of the whole
+        // window.
         if self.fragment_end_before(gap.start) == gap.start
             && let Some((_, fragment)) = self.fragments.range_mut(..gap.start).next_back()
         {

@@ -216,7 +216,7 @@ proptest! {
             deliver(&frames, *fate, &mut sender, &mut receiver)?;
             received.extend(read_all(&mut receiver));
         }
-        // From here on nothing is lost.
+        // Nothing is lost from this point on.
         while !in_flight.is_empty() || sender.has_pending() {
             in_flight.push(packet(&mut sender, 1200));
             for frames in core::mem::take(&mut in_flight) {
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(received, bytes);
     }
 
-    /// Whatever arrives, there is no panic, and no more is buffered than the limits permit.
+    /// Whatever arrives, there is no panic, and the buffered data never exceeds the limits.
     #[test]
     fn the_limits_hold(
         frames in proptest::collection::vec((0_u64..70_000, 0_usize..2000), 0..400)
@@ -246,7 +246,7 @@ proptest! {
         }
     }
 
-    /// Overlapping pieces of the same bytes, in any order, are complete in the end.
+    /// Overlapping pieces of the same bytes, in any order, eventually form the complete data.
     #[test]
     fn overlaps_are_harmless(
         pieces in proptest::collection::vec((0_usize..500, 1_usize..100), 0..100)
@@ -266,8 +266,8 @@ proptest! {
     }
 }
 
-/// 0: delivered and acknowledged; 1: delivered, but the ACK is lost and the packet declared lost; 2: lost; 3: delivered
-/// twice.
+/// Delivers a packet according to its outcome. 0: delivered and acknowledged; 1: delivered, but the
+/// ACK is lost and the packet declared lost; 2: lost; 3: delivered twice.
 fn deliver(
     frames: &Frames,
     fate: u8,
@@ -295,7 +295,7 @@ fn bytes_in_order_are_not_buffered() {
     assert_eq!(stream.receive_next(0, &bytes[..40]).unwrap(), &bytes[..40]);
     assert_eq!(stream.receive_next(10, &bytes[10..60]).unwrap(), &bytes[40..60]);
     assert_eq!((stream.read_offset(), stream.received_end()), (60, 60));
-    // Bytes that were received before, and bytes behind a gap.
+    // Some of the bytes were received before, and others are behind a gap.
     assert!(stream.receive_next(20, &bytes[20..60]).unwrap().is_empty());
     assert!(stream.receive_next(80, &bytes[80..]).unwrap().is_empty());
     assert!(stream.has_unread() && stream.read().is_none());
@@ -325,7 +325,7 @@ fn acknowledged_bytes_are_repeated_a_few_times() {
     stream.repeat_acked();
     for round in 0..=MAX_REPETITIONS {
         assert_eq!(packet(&mut stream, 100), [(0, b"serverhello".to_vec())], "{round}");
-        // Nothing is repeated while it is still to be acknowledged.
+        // Nothing is repeated while an acknowledgment is still outstanding.
         stream.repeat_acked();
         assert!(!stream.has_pending());
         stream.on_acked(0, 11);

@@ -39,8 +39,8 @@ impl Suite {
     }
 }
 
-/// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of the
-/// result.
+/// Computes HKDF-Expand-Label with an empty context (RFC 8446 §7.1), and fills the first `length`
+/// bytes of the result.
 fn expand(secret: &Prk, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
     const PREFIX: &[u8] = b"tls13 ";
     let length_bytes = u16::try_from(length).ok()?.to_be_bytes();
@@ -183,7 +183,7 @@ impl Derivation {
     }
 }
 
-/// The bytes of a packet protection key: fewer than the key takes when ready for use.
+/// The bytes of a packet protection key; they take less memory than a key that is ready for use.
 struct PacketKeyBytes {
     key: [u8; MAX_KEY_LEN],
     iv: [u8; IV_LEN],
@@ -230,7 +230,8 @@ fn local_first<T>(side: Side, [client, server]: [T; 2]) -> [T; 2] {
     }
 }
 
-/// client_application_traffic_secret_0 and server_application_traffic_secret_0 (RFC 8446 §7.1).
+/// The secrets client_application_traffic_secret_0 and server_application_traffic_secret_0 (RFC
+/// 8446 §7.1).
 #[derive(Clone, Copy)]
 pub(super) struct ApplicationSecrets<'a> {
     pub(super) client: &'a [u8],
@@ -242,15 +243,15 @@ pub(super) struct DerivedSchedule {
     version: Version,
     suite: CipherSuite,
     side: Side,
-    /// The client's and the server's secrets of the first phase, if they are not the current ones:
-    /// header protection keeps its keys (RFC 9001 §6).
+    /// The client's and the server's secrets of the first phase, if they are not the current ones.
+    /// Header protection keys never change (RFC 9001 §6).
     first: Option<Box<[Secret; 2]>>,
-    /// The secrets of the phase before the one whose keys were returned last.
+    /// The secrets of the phase before the one whose keys were last returned.
     current: [Secret; 2],
     /// Whether any keys were returned.
     is_begun: bool,
-    /// The bytes of the current keys, once the connection has been idle: they are not derived again
-    /// each time that it becomes active.
+    /// The bytes of the current keys, once the connection has been idle, so that they need not be
+    /// derived again each time it becomes active.
     kept: Option<Box<Kept>>,
 }
 
@@ -298,8 +299,8 @@ impl DerivedSchedule {
 
 impl KeySchedule for DerivedSchedule {
     fn next_packet_keys(&mut self) -> PacketKeySet {
-        // Derivation fails only if the cryptographic library does; nothing can be sent or received
-        // any more in that case.
+        // Derivation fails only if the cryptographic library fails. In that case, nothing more can
+        // be sent or received.
         self.advance()
             .unwrap_or_else(|| PacketKeySet { local: unusable_key(), remote: unusable_key() })
     }

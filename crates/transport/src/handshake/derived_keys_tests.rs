@@ -68,7 +68,7 @@ fn the_packets_of_the_rfcs() {
         let (header, payload) = packet.split_at_mut(4);
         let opened = keys.remote.packet.decrypt_in_place(NUMBER, header, payload);
         assert_eq!(opened.unwrap(), [0x01]);
-        // Decryption has modified the bytes: they are no longer a packet.
+        // Decryption has modified the bytes, so they are no longer a valid packet.
         let again = keys.remote.packet.decrypt_in_place(NUMBER, header, payload);
         assert!(again.is_err());
     }
@@ -83,7 +83,8 @@ fn is_same(one: &dyn PacketKey, other: &dyn PacketKey) -> bool {
     sealed(one) == sealed(other)
 }
 
-/// Each end's local keys are the other's remote ones, in every phase and with every suite.
+/// Each endpoint's local keys are the other endpoint's remote keys, in every phase and with every
+/// suite.
 #[test]
 fn both_ends_derive_the_same_keys() {
     for suite in [

@@ -9,7 +9,7 @@ const COUNT: usize = 8;
 pub(crate) struct EarlyLimits([u64; COUNT]);
 
 impl EarlyLimits {
-    /// Their encoded length in bytes.
+    /// The length of the encoded limits in bytes.
     pub(super) const LEN: usize = COUNT * 8;
 
     pub(crate) fn of(parameters: &TransportParameters) -> Self {
@@ -33,7 +33,7 @@ impl EarlyLimits {
         TransportParameters::decode(encoded, Initiator::Server).ok().map(|it| Self::of(&it))
     }
 
-    /// Whether none of these limits is lower than before.
+    /// Whether none of these limits is lower than the corresponding limit in `before`.
     pub(crate) fn permit(&self, before: &Self) -> bool {
         self.0.iter().zip(before.0).all(|(new, old)| *new >= old)
     }

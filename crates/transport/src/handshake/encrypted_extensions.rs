@@ -1,7 +1,8 @@
 //! Finds the ECH configurations in a server's EncryptedExtensions (RFC 8446 §4.3.1, RFC 9849 §5).
 //!
-//! A server that rejects an encrypted ClientHello sends configurations there that the client may
-//! retry with. rustls parses them, but returns them in a form that only it can encode.
+//! A server that rejects an encrypted ClientHello sends in that message the configurations with
+//! which the client may retry. rustls parses them, but returns them in a form that only it can
+//! encode.
 
 use clearway_wire::Reader;
 
@@ -11,8 +12,8 @@ use super::client_hello::prefixed_by_two;
 const ENCRYPTED_EXTENSIONS: u8 = 8;
 /// The type of the encrypted_client_hello extension.
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
-/// The maximum length of the message in bytes, with type and length. Longer ones are not buffered;
-/// rustls has the same limit.
+/// The maximum length of the message in bytes, with type and length. Longer messages are not
+/// buffered; rustls has the same limit.
 pub(super) const MAX_LENGTH: usize = 4 + 0xffff;
 
 /// Returns the ECHConfigList in the message at the start of `received`; `None` if there is none, or
@@ -36,7 +37,7 @@ pub(super) fn retry_configs(received: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The field name used in errors, which are never shown.
+/// The message name used in errors, which are never shown.
 const NAME: &str = "EncryptedExtensions";
 
 /// Checks that configurations are only found within the received bytes, and that more bytes do not

@@ -1,5 +1,5 @@
-//! Protection with keys that anyone on the path can compute: of Initial packets (RFC 9001 §5.2) and
-//! Retry packets (§5.8), each with the constants of its version (RFC 9369 §3.3).
+//! Protection with keys that anyone on the path can compute, for Initial packets (RFC 9001 §5.2)
+//! and Retry packets (§5.8), with the constants of its version (RFC 9369 §3.3).
 
 use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::{ConnectionId, Version};
@@ -16,7 +16,7 @@ struct RetrySecrets {
     nonce: [u8; 12],
 }
 
-/// RFC 9001 §5.8.
+/// The Retry secrets of version 1 (RFC 9001 §5.8).
 const RETRY_V1: RetrySecrets = RetrySecrets {
     key: [
         0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8,
@@ -25,7 +25,7 @@ const RETRY_V1: RetrySecrets = RetrySecrets {
     nonce: [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb],
 };
 
-/// RFC 9369 §3.3.3.
+/// The Retry secrets of version 2 (RFC 9369 §3.3.3).
 const RETRY_V2: RetrySecrets = RetrySecrets {
     key: [
         0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2, 0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c, 0xcc,
@@ -40,10 +40,10 @@ const NO_AEAD: TransportError =
 const UNKNOWN_VERSION: TransportError =
     TransportError::internal("there are no keys for this QUIC version");
 
-/// Returns rustls's identifier of the version, which its keys depend on.
+/// Returns rustls's identifier of the version, on which its keys depend.
 ///
 /// # Errors
-/// INTERNAL_ERROR if it is not in [`Version::KNOWN`].
+/// INTERNAL_ERROR if the version is not in [`Version::KNOWN`].
 pub(super) fn of_tls(version: Version) -> Result<quic::Version, TransportError> {
     match version {
         Version::V1 => Ok(quic::Version::V1),
@@ -107,9 +107,9 @@ mod tests {
     use super::retry_integrity_tag;
     use crate::handshake::tests::hex;
 
-    /// RFC 9001 §A.4.
+    /// The sample Retry packet of RFC 9001 §A.4.
     const RETRY: &str = "ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba";
-    /// RFC 9369 §A.4.
+    /// The sample Retry packet of RFC 9369 §A.4.
     const RETRY_2: &str =
         "cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6";
 

@@ -16,7 +16,7 @@ use super::session::{
 use super::version;
 use crate::{Side, SpaceId, TransportError};
 
-/// The transport parameters of a server whose version is not known yet.
+/// The transport parameters of a server whose QUIC version is not known yet.
 #[derive(Debug)]
 pub(crate) struct OpenParameters {
     /// The parameters without the version information.
@@ -38,11 +38,11 @@ impl OpenParameters {
 }
 
 /// The session of a server that prefers a version other than the client's first one. The first
-/// message is buffered until it is complete; then the version is chosen, and a real session
-/// receives it.
+/// message is buffered until it is complete. The version is then chosen, and a real session
+/// receives the message.
 pub(crate) struct Opening {
     sessions: Arc<dyn ServerSessions>,
-    /// The versions that the server supports, the preferred one first; none once there is a
+    /// The versions that the server supports, the preferred one first; empty once there is a
     /// session.
     spoken: Vec<Version>,
     original: Version,
@@ -57,8 +57,8 @@ struct Begun {
     session: Box<dyn Session>,
 }
 
-/// The maximum size of a buffered first message. Longer ones are passed to the session as they are,
-/// in the client's version.
+/// The maximum size of a buffered first message. Longer messages are passed to the session
+/// unchanged, in the client's version.
 const MAX_RECEIVED: usize = 4 + 0xffff;
 
 impl Opening {

@@ -7,7 +7,7 @@ use crate::handshake::{ClientSessions, TlsServerConfig};
 const V1: Version = Version::V1;
 const V2: Version = Version::V2;
 
-/// A server that prefers version 2, for a client that starts in version 1.
+/// Returns the session of a server that prefers version 2, for a client that starts in version 1.
 fn opening(config: TlsServerConfig) -> Opening {
     let parameters = TransportParameters {
         initial_source_connection_id: Some(ConnectionId::default()),
@@ -17,7 +17,7 @@ fn opening(config: TlsServerConfig) -> Opening {
     Opening::new(Arc::new(config), V1, &[V2, V1], OpenParameters { parameters, grease })
 }
 
-/// The ClientHello of a client with these transport parameters.
+/// Returns the ClientHello of a client with these transport parameters.
 fn hello(identity: &crate::handshake::tests::Identity, parameters: Vec<u8>) -> Vec<u8> {
     let sessions = Arc::new(client_config(identity, &[b"h3"]));
     let mut session = sessions.connect(V1, &[V2, V1], "localhost", parameters).unwrap();
@@ -78,7 +78,7 @@ fn what_is_not_offered_is_not_chosen() {
     }
 }
 
-/// A message that is not a ClientHello goes to TLS, which reports the error.
+/// A message that is not a ClientHello is passed to TLS, which reports the error.
 #[test]
 fn tls_judges_what_cannot_be_read() {
     let config = || server_config(&identity(), &[b"alpn"]);

@@ -1,8 +1,8 @@
-//! Packet protection and header protection with the AEADs of the TLS 1.3 cipher suites (RFC 9001
+//! Packet protection and header protection using the AEADs of the TLS 1.3 cipher suites (RFC 9001
 //! §5.3, §5.4).
 //!
-//! They use ring by default; the rest of TLS uses aws-lc-rs. On processors with VAES but without
-//! AVX-512, ring's AES-GCM takes half of aws-lc's time per packet
+//! This module uses ring by default; the rest of TLS uses aws-lc-rs. On processors with VAES but
+//! without AVX-512, ring's AES-GCM takes half of aws-lc's time per packet
 //! (`docs/decisions/0050-packet-protection-with-ring.md`).
 
 use clearway_wire::header;
@@ -18,13 +18,13 @@ use crate::crypto::packets::aead::{
 /// The length of an IV, in bytes.
 pub(super) const IV_LEN: usize = 12;
 
-/// An AEAD with its header protection algorithm.
+/// An AEAD together with its header protection algorithm.
 pub(super) struct Cipher {
     aead: &'static Algorithm,
     header: &'static quic::Algorithm,
-    /// RFC 9001 §6.6.
+    /// The confidentiality limit of RFC 9001 §6.6.
     confidentiality_limit: u64,
-    /// RFC 9001 §6.6.
+    /// The integrity limit of RFC 9001 §6.6.
     integrity_limit: u64,
 }
 
@@ -50,7 +50,7 @@ static CHACHA20_CIPHER: Cipher = Cipher {
 };
 
 impl Cipher {
-    /// Returns the cipher of a suite; `None` if QUIC does not use the suite here.
+    /// Returns the cipher for a suite; `None` if QUIC does not use the suite here.
     pub(super) fn of(suite: CipherSuite) -> Option<&'static Self> {
         match suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(&AES_128_CIPHER),
@@ -153,8 +153,8 @@ impl PacketKey for AeadPacketKey {
 struct MaskingHeaderKey(quic::HeaderProtectionKey);
 
 impl MaskingHeaderKey {
-    /// Applies the mask (RFC 9001 §5.4.1). `number_len` returns the length of the packet number
-    /// from the first byte before and after masking.
+    /// Applies the mask (RFC 9001 §5.4.1). `number_len` returns the packet number's length, given
+    /// the first byte before and after masking.
     fn apply(
         &self,
         sample: &[u8],
@@ -203,7 +203,7 @@ impl HeaderProtectionKey for MaskingHeaderKey {
     }
 }
 
-/// Returns a key with which nothing can be sent or received, in place of one that the cryptographic
+/// Returns a key that cannot protect or decrypt anything, in place of one that the cryptographic
 /// library failed to create.
 pub(super) fn unusable_key() -> Box<dyn PacketKey> {
     Box::new(UnusableKey)

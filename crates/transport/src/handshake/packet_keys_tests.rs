@@ -4,7 +4,8 @@ use rustls::{Side, Tls13CipherSuite};
 
 use super::*;
 
-/// Returns the keys of both sides, created with aws-lc-rs's cipher for the suite and with ours.
+/// Returns the keys of both sides, created once with aws-lc-rs's cipher for the suite and once with
+/// ours.
 fn keys(suite: &'static Tls13CipherSuite, side: Side) -> [Keys; 2] {
     let ours: &dyn quic::Algorithm = Cipher::of(suite.common.suite).unwrap();
     let theirs = suite.quic.unwrap();

@@ -16,31 +16,32 @@ use seal_counter::SealCounter;
 use super::session::KeySchedule;
 use crate::{SpaceId, TransportError};
 
-/// The offset of the sample from the start of the Packet Number field, as if the number had four
-/// bytes (§5.4.2).
+/// The offset of the sample from the start of the Packet Number field, assuming a four-byte packet
+/// number (§5.4.2).
 const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
 
 /// The keys of all packet number spaces.
 pub(crate) struct Protection {
     initial: Option<Box<FixedKeys>>,
-    /// The Initial keys of another version: for a server that has switched versions those of the
-    /// client's first flight, for a client those of a version to which the server may switch (RFC
-    /// 9369 §4.1).
+    /// The Initial keys of another version: on a server that has switched versions, the keys of the
+    /// client's first flight; on a client, the keys of a version to which the server may switch
+    /// (RFC 9369 §4.1).
     other_initial: Option<Box<FixedKeys>>,
     handshake: Option<Box<FixedKeys>>,
     early: Option<Box<EarlyKeys>>,
     application: Option<ApplicationKeys>,
-    /// The first protected 1-RTT packet.
+    /// The first 1-RTT packet that was protected.
     first_application: Option<PacketNumber>,
     /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
     is_handshake_complete: bool,
-    /// The number of received packets that failed authentication, with all keys together (§6.6).
+    /// The number of received packets that failed authentication, counting all keys together
+    /// (§6.6).
     authentication_failures: u64,
     probe_timeout: Duration,
     update_after: Option<u64>,
 }
 
-/// Keys without key updates.
+/// Keys that are not updated.
 struct FixedKeys {
     keys: Keys,
     sealed: SealCounter,
@@ -68,21 +69,21 @@ pub(crate) struct Opened<'a> {
     pub(crate) reserved_bits_set: bool,
     /// Whether this packet initiated a key update.
     pub(crate) key_phase_changed: bool,
-    /// Whether it was protected with the previous keys.
+    /// Whether the packet was protected with the previous keys.
     pub(crate) with_previous_keys: bool,
 }
 
-/// The reason that a packet cannot be decrypted. Its bytes have then been modified, except where
-/// the variant says otherwise.
+/// The reason why a packet cannot be decrypted. The packet's bytes have been modified, unless the
+/// variant says otherwise.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum OpenError {
-    /// The keys are not available, or no longer. The packet is unchanged.
+    /// The keys are not available, or no longer available. The packet is unchanged.
     NoKeys,
     /// The packet is too short for a header protection sample (RFC 9001 §5.4.2). It is unchanged.
     TooShort,
-    /// The packet is damaged or not from the peer. It has to be dropped.
+    /// The packet is damaged or not from the peer, and has to be dropped.
     Authentication,
-    /// The connection has to be closed.
+    /// The connection has to be closed because of this error.
     Close(TransportError),
 }
 
@@ -154,7 +155,7 @@ impl Protection {
         self.other_initial = None;
     }
 
-    /// Installs the 0-RTT keys: a client protects packets with them, a server decrypts.
+    /// Installs the 0-RTT keys. A client protects packets with them, and a server decrypts packets.
     pub(crate) fn install_early(&mut self, keys: DirectionalKeys) {
         self.early = Some(Box::new(EarlyKeys::new(keys)));
     }
@@ -169,8 +170,8 @@ impl Protection {
         self.early = None;
     }
 
-    /// Whether `number` belongs to a 1-RTT packet sent by this endpoint, or a later one: 0-RTT
-    /// packets come before them.
+    /// Whether `number` is the number of a 1-RTT packet sent by this endpoint, or a later one;
+    /// 0-RTT packets have lower numbers.
     pub(crate) fn is_application_packet(&self, number: PacketNumber) -> bool {
         self.first_application.is_some_and(|first| number >= first)
     }
@@ -211,8 +212,8 @@ impl Protection {
         self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
     }
 
-    /// Sets the current probe timeout. Old keys are kept for three of them, and an update waits
-    /// that long after the previous one (§6.5).
+    /// Sets the current probe timeout. Old keys are kept for three probe timeouts, and key updates
+    /// are at least that far apart (§6.5).
     pub(crate) fn set_probe_timeout(&mut self, probe_timeout: Duration) {
         self.probe_timeout = probe_timeout;
     }
@@ -227,8 +228,8 @@ impl Protection {
         self.authentication_failures
     }
 
-    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet
-    /// number and payload together have at least four bytes.
+    /// Protects a packet in place. `packet` consists of the header, the payload and room for the
+    /// tag. The packet number and the payload together have at least four bytes.
     ///
     /// # Errors
     /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is
@@ -396,9 +397,10 @@ impl Protection {
         self.application.as_ref().is_some_and(|keys| keys.is_update_due(self.update_after))
     }
 
-    /// Updates the 1-RTT keys if that is permitted now: the handshake is confirmed, the peer has
-    /// acknowledged a packet of this key phase, and three probe timeouts have passed since it did
-    /// so after an earlier update (§6.1, §6.5). Returns whether the keys were updated.
+    /// Updates the 1-RTT keys if this is currently permitted: the handshake is confirmed, the peer
+    /// has acknowledged a packet of this key phase, and, after an earlier update, three probe
+    /// timeouts have passed since that acknowledgment (§6.1, §6.5). Returns whether the keys were
+    /// updated.
     pub(crate) fn initiate_update(&mut self, now: Timestamp, handshake_confirmed: bool) -> bool {
         let probe_timeout = self.probe_timeout;
         handshake_confirmed
@@ -409,7 +411,8 @@ impl Protection {
     }
 
     /// Handles the acknowledgment of packet `number` in `space`; it suffices to report the largest
-    /// newly acknowledged one. `with_previous_keys` refers to the packet with the ACK frame.
+    /// newly acknowledged packet. `with_previous_keys` states whether the packet with the ACK frame
+    /// used the previous keys.
     ///
     /// # Errors
     /// KEY_UPDATE_ERROR if the peer acknowledges an update that it did not follow (§6.2).

@@ -127,7 +127,7 @@ fn end_with_limit(side: Side, limit: u64) -> Protection {
     protection
 }
 
-/// Both endpoints of a connection whose handshake is complete.
+/// Returns both endpoints of a connection whose handshake is complete.
 fn ends() -> (Protection, Protection) {
     (end_with_limit(Side::Client, 1 << 20), end_with_limit(Side::Server, 1 << 20))
 }
@@ -178,7 +178,8 @@ fn is_key_update_error(result: Result<Told, OpenError>) -> bool {
     matches!(result, Err(OpenError::Close(error)) if error.code == TransportErrorCode::KEY_UPDATE_ERROR)
 }
 
-/// Endpoints that have each sent and received packet 0; the client's is acknowledged.
+/// Returns endpoints that have each sent and received packet 0; the client's packet is
+/// acknowledged.
 fn talking() -> (Protection, Protection) {
     let (mut client, mut server) = ends();
     assert_eq!(open(&mut server, &seal(&mut client, 0)), Ok(Told::Current));
@@ -227,7 +228,7 @@ fn the_sample_server_initials_are_sealed_and_opened() {
     }
 }
 
-/// RFC 9369 §4.1: a server that has switched versions decrypts Initial packets of both.
+/// RFC 9369 §4.1: a server that has switched versions decrypts Initial packets of both versions.
 #[test]
 fn initial_packets_of_another_version_have_keys_of_their_own() {
     let mut server = initial(Side::Server);
@@ -514,7 +515,7 @@ fn acknowledging_an_update_without_following_it_is_an_error() {
 #[test]
 fn a_forged_key_phase_changes_nothing() {
     let (mut client, mut server) = talking();
-    // An attacker with the header protection key, but without the packet keys, can set the bit.
+    // An attacker who has the header protection key, but not the packet keys, can set the bit.
     let mut forged = vec![0x47, 0, 0, 0, 1];
     forged.extend([9; 36]);
     let key = directional(CLIENT_SECRET, 1).header;

@@ -57,7 +57,7 @@ mod tests {
     use super::RangeSet;
 
     proptest! {
-        /// Compares with a set of single offsets.
+        /// Compares the range set with a set of single offsets.
         #[test]
         fn insert_and_remove_do_what_a_set_does(
             steps in proptest::collection::vec((any::<bool>(), 0_u64..40, 0_u64..12), 0..30)

@@ -24,7 +24,7 @@ pub(crate) fn build(
 }
 
 /// Whether the sender of the packet has seen our Initial packet. A packet without the fixed bit is
-/// not a packet of this version (RFC 9000 §17.2), whatever its tag, unless this client
+/// not valid in this version (RFC 9000 §17.2), even if its tag is correct, unless this client
 /// `accepts_cleared_bit` (RFC 9287 §3).
 pub(crate) fn is_authentic(
     packet: &Retry<'_>,

@@ -7,7 +7,7 @@ fn id(bytes: &[u8]) -> ConnectionId {
     ConnectionId::new(bytes).unwrap()
 }
 
-/// RFC 9001 §A.4.
+/// Tests the sample Retry packet of RFC 9001 §A.4.
 #[test]
 fn the_retry_of_the_rfc() {
     let original = id(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]);
@@ -46,7 +46,7 @@ fn a_token_that_does_not_fit_makes_no_packet() {
     assert_eq!(build(Version::V1, id(&[1; 8]), id(&[2; 8]), id(&[3; 8]), &[0; 1200], 0), None);
 }
 
-/// RFC 9369 §A.4.
+/// Tests the sample Retry packet of RFC 9369 §A.4.
 #[test]
 fn the_retry_of_version_2() {
     let original = id(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]);
@@ -57,8 +57,8 @@ fn the_retry_of_version_2() {
     assert_eq!(packet, hex(expected));
 }
 
-/// RFC 9000 §17.2: such packets have to be discarded, unless their receiver has sent
-/// grease_quic_bit (RFC 9287 §3).
+/// RFC 9000 §17.2: such packets have to be discarded, unless the receiver has sent grease_quic_bit
+/// (RFC 9287 §3).
 #[test]
 fn a_retry_without_the_fixed_bit_is_not_authentic_although_its_tag_is_right() {
     let original = id(&[1; 8]);

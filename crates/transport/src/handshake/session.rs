@@ -14,7 +14,7 @@ use crate::{Side, SpaceId, TransportError};
 /// and keys.
 ///
 /// [`TlsClientConfig`](crate::TlsClientConfig) and [`TlsServerConfig`](crate::TlsServerConfig)
-/// create real sessions. A simulation may replace them: all key types are traits.
+/// create real sessions. A simulation may replace the sessions, because all key types are traits.
 pub trait Session: Send {
     /// Processes the next bytes of the peer's handshake, in order. `space` is the space in which
     /// they were received; it changes only after [`produce`](Self::produce) has returned the keys
@@ -22,7 +22,7 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or PROTOCOL_VIOLATION
-    /// where RFC 9001 requires it.
+    /// where RFC 9001 requires that code.
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError>;
 
     /// Appends handshake bytes for the current space to `out`. If keys are returned, the bytes of
@@ -33,9 +33,9 @@ pub trait Session: Send {
     /// Whether the handshake is still incomplete (RFC 9001 §4.1.1).
     fn is_handshaking(&self) -> bool;
 
-    /// Returns the peer's encoded transport parameters, once received. They are authentic only when
-    /// the handshake is complete (RFC 9001 §8.2), and may be dropped when the connection becomes
-    /// [idle](Self::compact).
+    /// Returns the peer's encoded transport parameters, once received. The parameters are
+    /// authenticated only once the handshake is complete (RFC 9001 §8.2), and may be dropped when
+    /// the connection becomes [idle](Self::compact).
     fn peer_transport_parameters(&self) -> Option<&[u8]>;
 
     /// Returns the negotiated application protocol (RFC 7301).
@@ -87,8 +87,9 @@ pub trait Session: Send {
     }
 
     /// Switches to `version`, one of the versions passed to [`ClientSessions::connect`], because
-    /// the server has: all later keys are derived with its labels (RFC 9369 §3.3.2). Called on a
-    /// client's session before it receives anything. A no-op if keys do not depend on the version.
+    /// the server has switched: all later keys are derived with that version's labels (RFC 9369
+    /// §3.3.2). Called on a client's session before it receives anything. A no-op if keys do not
+    /// depend on the version.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the session cannot switch to this version.
@@ -103,9 +104,10 @@ pub trait Session: Send {
         None
     }
 
-    /// Returns the 0-RTT keys (RFC 9001 §4.6), in the version of the client's first flight: a
-    /// client that offers early data protects it with them, and a server that accepts it decrypts
-    /// it. Called before anything is received and after every message, until it returns keys.
+    /// Returns the 0-RTT keys (RFC 9001 §4.6), in the version of the client's first flight. A
+    /// client that offers early data protects it with these keys, and a server that accepts early
+    /// data decrypts it with them. Called before anything is received and after every message,
+    /// until it returns keys.
     fn early_keys(&mut self) -> Option<DirectionalKeys> {
         None
     }
@@ -115,8 +117,8 @@ pub trait Session: Send {
         EarlyData::None
     }
 
-    /// Returns the server's encoded transport parameters from the connection that a client resumes:
-    /// they limit its early data (RFC 9000 §7.4.1).
+    /// Returns the server's encoded transport parameters from the connection that a client resumes,
+    /// which limit the client's early data (RFC 9000 §7.4.1).
     fn remembered_parameters(&self) -> Option<&[u8]> {
         None
     }
@@ -129,9 +131,9 @@ pub trait Session: Send {
 
     /// Adds the server's settings, in the application's encoding, to the sessions received on a
     /// client's connection, before or after this call: they limit the early data of the connections
-    /// that resume them (RFC 9001 §4.6.3). Only the first call has an effect. At most
+    /// that resume them (RFC 9001 §4.6.3). Only the first call has an effect. The maximum length is
     /// [`MAX_EARLY_DATA_CONTEXT`](crate::MAX_EARLY_DATA_CONTEXT) bytes; a longer context is not
-    /// kept. The default implementation keeps none.
+    /// stored. The default implementation stores none.
     fn set_context(&mut self, context: &[u8]) {
         let _ = context;
     }
@@ -142,22 +144,22 @@ pub trait Session: Send {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum EarlyData {
-    /// It was not offered.
+    /// Early data was not offered.
     #[default]
     None,
-    /// The client offers it, and the server has not answered yet.
+    /// The client offers early data, and the server has not answered yet.
     Offered,
-    /// The server accepted it.
+    /// The server accepted the early data.
     Accepted,
-    /// The server rejected it.
+    /// The server rejected the early data.
     Rejected,
 }
 
 /// Keys of the next packet number space.
 pub enum NewKeys {
-    /// For Handshake packets.
+    /// The keys for Handshake packets.
     Handshake(Keys),
-    /// For 1-RTT packets.
+    /// The keys for 1-RTT packets.
     Application {
         /// The first keys.
         keys: Keys,
@@ -180,15 +182,16 @@ pub trait KeySchedule: Send {
     /// Returns the keys of the next phase.
     fn next_packet_keys(&mut self) -> PacketKeySet;
 
-    /// Retains, in a compact form, the keys of the current and the next phase: an idle connection
-    /// is about to discard them, and takes them from [`keys_again`](Self::keys_again) when it
-    /// becomes active. From now on the keys of the next phase count as returned. Returns `false` if
-    /// that is not possible, as by default; the connection then keeps its keys.
+    /// Retains, in a compact form, the keys of the current and the next phase. An idle connection
+    /// is about to discard these keys, and gets them from [`keys_again`](Self::keys_again) when it
+    /// becomes active. Afterwards, the keys of the next phase count as returned. Returns `false` if
+    /// this is not possible, which is the default; the connection then keeps its keys.
     fn keep_keys(&mut self) -> bool {
         false
     }
 
-    /// Returns the discarded keys; `None` before [`keep_keys`](Self::keep_keys).
+    /// Returns the keys that were discarded; `None` before [`keep_keys`](Self::keep_keys) is
+    /// called.
     fn keys_again(&self) -> Option<PhaseKeys> {
         None
     }
@@ -199,8 +202,8 @@ pub trait KeySchedule: Send {
     }
 }
 
-/// The keys of a phase, and the key for receiving in the next: a packet of the next phase may
-/// arrive at any time, and must not take more time than others (RFC 9001 §6.3).
+/// The keys of a phase, and the key for receiving in the next phase. A packet of the next phase may
+/// arrive at any time and must not take longer to process than others (RFC 9001 §6.3).
 pub struct PhaseKeys {
     /// The keys of the current phase.
     pub current: Keys,
@@ -223,8 +226,8 @@ impl KeySchedule for Secrets {
 /// The versions of a connection that a server accepts (RFC 9368 §1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionVersions {
-    /// The version of the client's first flight, and so of a session ticket that it may use (RFC
-    /// 9369 §5).
+    /// The version of the client's first flight, and therefore of any session ticket that it may
+    /// use (RFC 9369 §5).
     pub original: Version,
     /// The negotiated version, which determines all keys and the session tickets that the server
     /// issues.
@@ -236,7 +239,7 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
     /// Creates a session with `server_name` that sends `transport_parameters`. Its first flight has
     /// the version `version`; the server may switch to one of `others`
     /// ([`Session::change_version`]). A session ticket must be used only in the version of the
-    /// connection that it came on (RFC 9369 §5).
+    /// connection on which it was issued (RFC 9369 §5).
     ///
     /// # Errors
     /// If the name is neither a DNS name nor an IP address, or TLS cannot start.
@@ -255,7 +258,8 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
         let _ = (server_name, token);
     }
 
-    /// Removes and returns a stored token of this server: a token is used for one connection.
+    /// Removes and returns a stored token from this server; each token is used for only one
+    /// connection.
     fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
         let _ = server_name;
         None
@@ -274,8 +278,8 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError>;
 
-    /// Returns the Initial keys of a connection without a session; they have to equal those of its
-    /// later session.
+    /// Returns the Initial keys of a connection without a session; they have to equal the keys of
+    /// its later session.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is
@@ -296,7 +300,7 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
     }
 }
 
-/// The reason that a TLS configuration or session cannot be created.
+/// The reason why a TLS configuration or session cannot be created.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -309,8 +313,8 @@ pub enum SessionError {
     /// A server is configured to verify client certificates, but trusts no certificate authority.
     NoClientRoots,
     /// The ClientHello cannot be encrypted (RFC 9849): the configuration list is malformed
-    /// ([`InvalidConfigList`](EncryptedClientHelloError::InvalidConfigList)), or contains none that
-    /// this client supports
+    /// ([`InvalidConfigList`](EncryptedClientHelloError::InvalidConfigList)), or contains no
+    /// configuration that this client supports
     /// ([`NoCompatibleConfig`](EncryptedClientHelloError::NoCompatibleConfig)).
     EncryptedClientHello(EncryptedClientHelloError),
     /// TLS rejects the configuration, for example a key that does not match the certificate.
@@ -378,8 +382,8 @@ impl From<EncryptedClientHelloError> for SessionError {
     }
 }
 
-/// Keying material cannot be exported: the handshake is incomplete, or the requested length cannot
-/// be derived.
+/// An error: keying material cannot be exported, because the handshake is incomplete or the
+/// requested length cannot be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportError;
 

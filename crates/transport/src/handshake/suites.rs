@@ -1,6 +1,6 @@
-//! The TLS 1.3 cipher suites as used by QUIC: with the hashes of aws-lc-rs, with the HMAC and the
-//! [packet protection](super::packet_keys) of ring, which are faster (both by default), and without
-//! keys for TLS records, which QUIC does not use (RFC 9001 §4).
+//! The TLS 1.3 cipher suites as used by QUIC: with aws-lc-rs's hashes, ring's faster HMAC and
+//! [packet protection](super::packet_keys) (both by default), and without keys for TLS records,
+//! which QUIC does not use (RFC 9001 §4).
 
 use std::sync::LazyLock;
 
@@ -48,17 +48,17 @@ pub(super) fn all() -> &'static [Tls13CipherSuite] {
     &SUITES
 }
 
-/// Returns the suite with this name.
+/// Returns the suite with this identifier.
 pub(super) fn find(suite: CipherSuite) -> Option<&'static Tls13CipherSuite> {
     all().iter().find(|known| known.common.suite == suite)
 }
 
-/// Returns the suites with these names, the preferred one first.
+/// Returns the suites with these identifiers, the preferred one first.
 pub(super) fn in_order<const N: usize>(names: [CipherSuite; N]) -> Vec<SupportedCipherSuite> {
     names.into_iter().filter_map(find).map(SupportedCipherSuite::Tls13).collect()
 }
 
-/// The HMAC of the packet protection library, with rustls's interface.
+/// The packet protection library's HMAC, adapted to rustls's interface.
 struct PacketHmac(&'static hmac::Algorithm);
 
 impl Hmac for PacketHmac {
@@ -89,7 +89,7 @@ impl Key for PacketHmacKey {
     }
 }
 
-/// Rejects TLS records: their keys are not derived.
+/// Rejects TLS records, because their keys are not derived.
 struct NoRecords;
 
 impl Tls13AeadAlgorithm for NoRecords {

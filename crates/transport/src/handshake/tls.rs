@@ -78,9 +78,9 @@ fn key_log_file() -> Arc<dyn KeyLog> {
     Arc::new(KeyLogFile::new())
 }
 
-/// Creates an empty file that only this user may read, unless the path exists: other programs
-/// append to the same file, and it may be a pipe. If that fails, rustls reports the error when it
-/// opens the file.
+/// Creates an empty file that only this user may read, unless the path exists. Other programs
+/// append to the same file, and it may be a pipe. If creating the file fails, rustls reports the
+/// error when it opens the file.
 fn make_private(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -93,22 +93,23 @@ fn make_private(path: &Path) {
 #[derive(Clone, Debug)]
 pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
-    /// The session tickets, and the verifier of servers; `None` if the configuration has its own
-    /// store and verifier.
+    /// The session tickets, and the verifier of server certificates; `None` if the configuration
+    /// has its own store and verifier.
     tickets: Option<(ClientTickets, Arc<Verifier>)>,
     /// Whether the ClientHello is encrypted, which a server may reject.
     encrypts_hello: bool,
-    /// The store for servers' tokens; `None` if they are not stored.
+    /// The store for tokens from servers; `None` if tokens are not stored.
     tokens: Option<Arc<dyn SessionStore>>,
 }
 
 impl TlsClientConfig {
-    /// Uses a configuration unchanged. Its session store keeps tickets of QUIC version 1;
-    /// connections of version 2 are not resumed, since tickets of different versions must not be
-    /// mixed (RFC 9369 §5).
+    /// Uses a rustls configuration unchanged. The configuration's session store keeps tickets of
+    /// QUIC version 1. Connections of version 2 are not resumed, since tickets of different
+    /// versions must not be mixed (RFC 9369 §5).
     ///
     /// # Errors
-    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use.
+    /// If the configuration lacks TLS 1.3, application protocols, or cipher suites that QUIC can
+    /// use.
     pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection starts.
@@ -166,12 +167,12 @@ impl TlsClientConfig {
     /// Stores session tickets and tokens in `store` instead of in memory. Configurations from
     /// [`new`](Self::new) keep their own store.
     ///
-    /// A session that this configuration has received is resumed like one in memory. One received
-    /// by another configuration or process is resumed only if the server's certificates, which are
-    /// stored with it, are acceptable to this configuration now. Such a session saves a round trip
-    /// if it permits [early data](Self::early_data), but no CPU time: this client takes about 390
-    /// us for it, and 290 us for a full handshake. A session that began without
-    /// [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that
+    /// A session that this configuration has received is resumed like one in memory. A session
+    /// received by another configuration or process is resumed only if the server's certificates,
+    /// which are stored with it, are currently acceptable to this configuration. Such a session
+    /// saves a round trip if it permits [early data](Self::early_data), but no CPU time: resuming
+    /// it takes this client about 390 us, and a full handshake takes 290 us. A session that began
+    /// without [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that
     /// verifies, nor is one that began with another client certificate, or more than a week ago.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store.clone());
@@ -182,9 +183,9 @@ impl TlsClientConfig {
         self
     }
 
-    /// Whether connections offer early data if their session ticket permits it (RFC 9001 §4.6.1);
-    /// off by default. Data sent before [`Event::Connected`](crate::Event::Connected) is then not
-    /// protected against replay (§9.2).
+    /// Sets whether connections offer early data if their session ticket permits it (RFC 9001
+    /// §4.6.1); off by default. Data sent before [`Event::Connected`](crate::Event::Connected) is
+    /// then not protected against replay (§9.2).
     pub fn early_data(mut self, offers: bool) -> Self {
         Arc::make_mut(&mut self.config).enable_early_data = offers;
         self
@@ -209,10 +210,11 @@ struct ClientVersion {
     first: Version,
     /// The current version of the connection.
     current: Version,
-    /// The destination of session tickets; `None` if they go to a store for those of version 1
-    /// only.
+    /// The destination of session tickets; `None` if they go to a store that only accepts tickets
+    /// of version 1.
     tickets: Option<Arc<ConnectionTickets>>,
-    /// The secrets for the keys of another version; `None` if the version cannot change.
+    /// The secrets from which the keys of another version are derived; `None` if the version cannot
+    /// change.
     secrets: Option<Arc<TrafficSecrets>>,
     config: Arc<ClientConfig>,
 }
@@ -256,13 +258,13 @@ impl ClientVersion {
         Ok(())
     }
 
-    /// Whether session tickets have to be dropped, because the only store is for those of version
+    /// Whether session tickets have to be dropped, because the only store is for tickets of version
     /// 1.
     fn drops_tickets(&self) -> bool {
         self.tickets.is_none() && self.current != Version::V1
     }
 
-    /// Returns the keys of `level`, unless they are those that rustls derives.
+    /// Returns the keys of `level`; `None` if rustls's own keys are used.
     fn keys(&self, level: Level, suite: Option<CipherSuite>) -> Option<NewKeys> {
         let secrets = self.secrets.as_ref().filter(|_| self.current != self.first)?;
         secrets.keys(level, self.current, suite?)
@@ -327,23 +329,23 @@ impl TlsSession {
 
 /// A server's TLS settings, checked for use with QUIC.
 ///
-/// A session is resumed only by a server that would accept its client in a full handshake now. It
-/// is bound to whether [client certificates are requested](ClientTrust) and to the roots for these;
-/// the client's certificate chain in the session is verified again, with the current time and
-/// roots; and no session is resumed later than [`max_session_age`](Self::max_session_age) after the
-/// full handshake that it descends from. In all other cases there is a full handshake, without
-/// early data.
+/// A session is resumed only by a server that would currently accept its client in a full
+/// handshake. The session is bound to whether [client certificates are requested](ClientTrust) and
+/// to the roots for them. The client's certificate chain in the session is verified again, with the
+/// current time and roots. No session is resumed later than
+/// [`max_session_age`](Self::max_session_age) after the full handshake from which it descends. In
+/// all other cases there is a full handshake, without early data.
 #[derive(Clone, Debug)]
 pub struct TlsServerConfig {
     /// The rustls configuration, and the client policy that is part of it. Both are replaced when
-    /// the roots are.
+    /// the roots change.
     current: Arc<ArcSwap<Current>>,
     /// The source of the policy; `None` if it is part of the user's own configuration.
     clients: Option<ClientTrust>,
     /// The session ticket keys; `None` if sessions are in a table.
     ticket_keys: Option<TicketKeys>,
-    /// Whether the session table is the default one. A user's own table decides what happens to a
-    /// resumed session.
+    /// Whether the session table is the default one. A user-provided table decides what happens to
+    /// a resumed session.
     has_default_table: bool,
     /// The application settings that early data depends on.
     context: Option<Arc<dyn EarlyDataContext>>,
@@ -361,7 +363,7 @@ struct Current {
 
 impl Current {
     /// Returns the same configuration with another policy. rustls does not allow replacing a
-    /// configuration's verifier, so the configuration is rebuilt: settings that nothing in this
+    /// configuration's verifier, so the configuration is rebuilt, and settings that nothing in this
     /// file changes have rustls's default.
     fn with_policy(&self, policy: ClientPolicy) -> Result<Self, SessionError> {
         let old = &*self.config;
@@ -382,23 +384,23 @@ impl Current {
 /// The TLS state for one server connection.
 struct OfConnection {
     config: Arc<ServerConfig>,
-    /// The source of its tickets, if they are sealed.
+    /// The source of the connection's tickets, if they are sealed.
     sealed: Option<Arc<SealedSessions>>,
     binding: Arc<SessionBinding>,
 }
 
 impl TlsServerConfig {
-    /// Uses a configuration, and marks its session tickets with the QUIC version that they belong
-    /// to (RFC 9369 §5).
+    /// Uses a configuration, and marks its session tickets with the QUIC version to which they
+    /// belong (RFC 9369 §5).
     ///
-    /// Its verification of client certificates is opaque. Its sessions are therefore resumed by
-    /// this configuration and its clones only, unless [`session_policy`](Self::session_policy)
-    /// names the policy; and chains are not verified again. [`from_settings`](Self::from_settings)
-    /// has neither limitation.
+    /// The configuration's verification of client certificates is opaque. Its sessions are
+    /// therefore resumed only by this configuration and its clones, unless
+    /// [`session_policy`](Self::session_policy) names the policy, and chains are not verified
+    /// again. [`from_settings`](Self::from_settings) has neither limitation.
     ///
     /// # Errors
-    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use, or if there
-    /// is no source of randomness.
+    /// If the configuration lacks TLS 1.3, application protocols, or cipher suites that QUIC can
+    /// use, or if there is no source of randomness.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
         let policy = ClientPolicy::unknown(config.crypto_provider().secure_random)?;
         Self::checked(config, policy, None)
@@ -423,7 +425,7 @@ impl TlsServerConfig {
         })
     }
 
-    /// Returns the same settings with a changed configuration. Existing clones keep theirs.
+    /// Returns the same settings with a changed configuration. Existing clones keep the old one.
     fn changed(self, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let Current { mut config, policy } = Current::clone(&self.current.load());
         change(Arc::make_mut(&mut config));
@@ -477,7 +479,7 @@ impl TlsServerConfig {
             let context = self.context.clone().map(CurrentContext::new);
             EarlyDataConditions { limits, context }
         });
-        // Early data may have been replayed, so its sessions are used only once.
+        // Early data may have been replayed, so sessions with early data are used only once.
         let is_used_once = accepts_early_data || sealed.is_some() || !self.has_default_table;
         let time = config.time_provider.clone();
         let binding = Arc::new(SessionBinding::new(policy, self.max_session_age, time));
@@ -527,9 +529,9 @@ impl TlsServerConfig {
     /// Names the client policy of a configuration from [`new`](Self::new): servers that verify
     /// client certificates in the same way, against the same roots, use the same name and resume
     /// each other's sessions, if they share [ticket keys](Self::ticket_keys) or a store. If
-    /// policies with the same name differ, clients may get in that this server would not accept.
+    /// policies with the same name differ, clients may be accepted that this server would reject.
     ///
-    /// For a configuration from [`from_settings`](Self::from_settings) the name is one more
+    /// For a configuration from [`from_settings`](Self::from_settings), the name is an additional
     /// condition, which separates sites with the same keys.
     pub fn session_policy(self, name: &[u8]) -> Self {
         let Current { config, policy } = Current::clone(&self.current.load());
@@ -538,10 +540,10 @@ impl TlsServerConfig {
         Self { current, policy_name: Some(name.into()), ..self }
     }
 
-    /// Sets how long after a full handshake the sessions that descend from it can be resumed; by
-    /// default 24 hours, and at most seven days (RFC 8446 §4.6.1). Each resumption gives the client
-    /// a new ticket, so without this limit a client could continue without ever proving again that
-    /// it has its certificate's key. An older session leads to a full handshake.
+    /// Sets how long after a full handshake the sessions that descend from it can be resumed: 24
+    /// hours by default, and at most seven days (RFC 8446 §4.6.1). Each resumption gives the client
+    /// a new ticket, so without this limit, a client would never again have to prove that it has
+    /// its certificate's key. An older session leads to a full handshake.
     pub fn max_session_age(self, age: Duration) -> Self {
         Self { max_session_age: age.min(binding::LONGEST_AGE), ..self }
     }
@@ -551,28 +553,28 @@ impl TlsServerConfig {
     /// While early data is off, a client may resume a session several times, for example to open
     /// several connections at once.
     ///
-    /// While [early data](Self::early_data) is on, a process accepts each ticket once in at least
-    /// two minutes, which is longer than TLS takes a replayed ClientHello for a new one. It also
-    /// refuses tickets from before its start in its first two minutes, and all tickets if it has
-    /// recorded too many. Refused tickets lead to a full handshake. Processes do not share their
-    /// records: an attacker who can replay a client's packets can have its early data processed
-    /// once by each (RFC 8446 §8).
+    /// While [early data](Self::early_data) is on, a process accepts each ticket only once within
+    /// at least two minutes, which is longer than the time for which TLS would accept a replayed
+    /// ClientHello as new. In its first two minutes, it also rejects tickets from before its start,
+    /// and it rejects all tickets if it has recorded too many. Rejected tickets lead to a full
+    /// handshake. Processes do not share their records: an attacker who can replay a client's
+    /// packets can have the client's early data processed once by each process (RFC 8446 §8).
     pub fn ticket_keys(self, keys: TicketKeys) -> Self {
         Self { ticket_keys: Some(keys), ..self }
     }
 
-    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); off by
-    /// default. An application must not change state in response to data that [may be
+    /// Sets whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1);
+    /// off by default. An application must not change state in response to data that [may be
     /// replayed](crate::Connection::is_early).
     pub fn early_data(self, accepts: bool) -> Self {
         self.changed(|config| config.max_early_data_size = if accepts { EARLY_DATA } else { 0 })
     }
 
     /// Binds application settings to the sessions that are issued while [early
-    /// data](Self::early_data) is on. A session is refused, with a full handshake and without early
-    /// data, if the current settings do not [permit](EarlyDataContext::permits) its settings, or if
-    /// it was issued without such settings or under lower transport limits (RFC 9000 §7.4.1, RFC
-    /// 9001 §4.6.3).
+    /// data](Self::early_data) is on. A session is rejected, which leads to a full handshake
+    /// without early data, if the current settings do not [permit](EarlyDataContext::permits) the
+    /// session's settings, or if it was issued without such settings or under lower transport
+    /// limits (RFC 9000 §7.4.1, RFC 9001 §4.6.3).
     ///
     /// An application protocol whose clients remember settings, such as HTTP/3, needs this to
     /// accept early data (RFC 9114 §7.2.4.2).
@@ -603,8 +605,8 @@ impl ServerSessions for TlsServerConfig {
             self.of_connection(versions, &transport_parameters)?;
         let mut connection = ServerConnection::new(config, version, transport_parameters)?;
         if versions.original != versions.negotiated {
-            // The 0-RTT keys have the client's version (RFC 9369 §4.1), which this session does not
-            // have.
+            // The 0-RTT keys belong to the client's version (RFC 9369 §4.1), which this session
+            // does not have.
             connection.reject_early_data();
         }
         let session = TlsSession {
@@ -626,12 +628,12 @@ impl ServerSessions for TlsServerConfig {
 const EARLY_DATA: u32 = 0xffff_ffff;
 
 /// Collects the entropy that the cryptographic library needs for its first random bytes in a
-/// process. This takes tens of milliseconds of CPU time, and seconds on a busy machine; after that,
-/// microseconds. A server should call it before it reports that it is listening; otherwise its
-/// first handshake waits.
+/// process. This takes tens of milliseconds of CPU time, and seconds on a busy machine; subsequent
+/// calls take microseconds. A server should call it before it reports that it is listening;
+/// otherwise its first handshake waits.
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
-    // A failing entropy source is reported by the handshake that needs it.
+    // If the entropy source fails, the handshake that needs it reports the error.
     let _ = default_provider().secure_random.fill(&mut bytes);
 }
 
@@ -658,34 +660,34 @@ struct TlsSession {
     /// session.
     version: Option<ClientVersion>,
     /// The server's transport parameters in the session that a client resumes. For 0-RTT, rustls
-    /// returns them until those of this handshake are received.
+    /// returns these parameters until those of this handshake are received.
     remembered_parameters: Option<Vec<u8>>,
-    /// The application's context of that session.
+    /// The application's context from the resumed session.
     remembered_context: SessionContext,
     /// The server name that a client requests.
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
     client_hello_start: Vec<u8>,
     /// The bytes that a client has received in Handshake packets, which begin with
-    /// EncryptedExtensions, up to the maximum length of that message. `None` if its ClientHello is
-    /// not encrypted: they are then not needed.
+    /// EncryptedExtensions, up to the maximum length of that message. `None` if the ClientHello is
+    /// not encrypted, because the bytes are then not needed.
     encrypted_extensions: Option<Vec<u8>>,
     /// The beginning of a message that a client received after the handshake.
     later: Vec<u8>,
-    /// The changes to a server's tickets before they are sent.
+    /// The changes to make to a server's tickets before they are sent.
     issuing: Option<Issuing>,
 }
 
 /// The changes that a server makes to tickets issued by rustls.
 struct Issuing {
-    /// The source of its tickets, if they are sealed.
+    /// The source of the server's tickets, if they are sealed.
     sealed: Option<Arc<SealedSessions>>,
     binding: Arc<SessionBinding>,
 }
 
 impl Issuing {
-    /// Replaces the names of sessions by sealed sessions, and limits the stated lifetime to what
-    /// remains of the session's.
+    /// Replaces session names with sealed sessions, and limits each ticket's stated lifetime to the
+    /// session's remaining lifetime.
     fn finish(&self, out: &mut Vec<u8>, start: usize) {
         let lifetime = self.binding.lifetime();
         messages::rewrite_tickets(out, start, lifetime, |name| {
@@ -833,8 +835,8 @@ impl Session for TlsSession {
     }
 
     fn peer_transport_parameters(&self) -> Option<&[u8]> {
-        // Parameters of two handshakes always differ: they contain the connection IDs (RFC 9000
-        // §7.3).
+        // The parameters of two handshakes always differ, because they contain the connection IDs
+        // (RFC 9000 §7.3).
         self.connection.quic_transport_parameters().filter(|parameters| {
             self.remembered_parameters.as_deref() != Some(*parameters)
                 || !self.connection.is_handshaking()
@@ -885,8 +887,8 @@ impl Session for TlsSession {
                 if client.is_early_data_accepted() {
                     return EarlyData::Accepted;
                 }
-                // ServerHello reveals a full handshake; EncryptedExtensions, which also contain the
-                // parameters, a rejection.
+                // A ServerHello indicates a full handshake; EncryptedExtensions, which also contain
+                // the parameters, indicate a rejection.
                 let is_full =
                     client.handshake_kind().is_some_and(|kind| kind != HandshakeKind::Resumed);
                 let is_answered = self.peer_transport_parameters().is_some();

@@ -4,8 +4,8 @@ use rustls::{AlertDescription, Error, HandshakeType, PeerIncompatible, PeerMisbe
 use crate::{TransportError, TransportErrorCause};
 
 /// Returns the error for which TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking`
-/// tells whether the failed message belonged to the handshake; `retry_configs` are the server's ECH
-/// configurations.
+/// states whether the failed message belonged to the handshake; `retry_configs` are the server's
+/// ECH configurations.
 pub(super) fn transport_error(
     error: Error,
     alert: Option<AlertDescription>,

@@ -148,7 +148,7 @@ fn missing_transport_parameters_are_a_missing_extension() {
 /// without that extension.
 fn hello_for_name(data: Option<&[u8]>) -> Result<(), TransportError> {
     sample_client_hello(|hello| {
-        // The extension type, its length, and the list of one name, example.com.
+        // The sample's extension type, its length, and the list of one name, example.com.
         let sample = b"\0\0\0\x10\0\x0e\0\0\x0bexample.com";
         let at = hello.windows(sample.len()).position(|bytes| bytes == sample).unwrap();
         let extension = data.map(|data| {
@@ -158,7 +158,8 @@ fn hello_for_name(data: Option<&[u8]>) -> Result<(), TransportError> {
         let extension = extension.unwrap_or_default();
         let (added, removed) = (extension.len(), sample.len());
         hello.splice(at..at + removed, extension);
-        // The lengths of the message and of its extensions, which follow 2 + 32 + 1 bytes, the suites, 2 bytes.
+        // Adjusts the lengths of the message and of its extensions, which follow 2 + 32 + 1 bytes,
+        // the cipher suites, and 2 more bytes.
         let suites = usize::from(u16::from_be_bytes([hello[39], hello[40]]));
         for place in [2, 39 + 2 + suites + 2] {
             let length = u16::from_be_bytes([hello[place], hello[place + 1]]);
@@ -229,7 +230,7 @@ fn secrets_go_to_the_key_log_if_there_is_one() {
     assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
 }
 
-/// The versions of a connection: of the first flight, and the negotiated one.
+/// The versions of a connection: the version of the first flight, and the negotiated one.
 type Of = (Version, Version);
 
 const IN_1: Of = (Version::V1, Version::V1);
@@ -261,7 +262,8 @@ pub(super) fn say(
     }
 }
 
-/// Completes a handshake of version 1 between two ends, and exchanges their messages after it.
+/// Completes a handshake of version 1 between two endpoints, and exchanges their post-handshake
+/// messages.
 pub(super) fn converse(
     client: &mut dyn Session,
     server: &mut dyn Session,
@@ -271,8 +273,8 @@ pub(super) fn converse(
     Ok(())
 }
 
-/// Whether a handshake in these versions resumes a session. Session tickets are exchanged, too.
-/// `server_of` are the versions that the server assumes.
+/// Whether a handshake in these versions resumes a session. Session tickets are also exchanged.
+/// `server_of` contains the versions that the server assumes.
 fn resumes_with(client: &TlsClientConfig, server: &TlsServerConfig, of: Of, server_of: Of) -> bool {
     let both = [Version::V1, Version::V2];
     let mut client =
@@ -298,7 +300,7 @@ pub(super) fn resumes_in_version_1(client: &TlsClientConfig, server: &TlsServerC
     resumes(client, server, IN_1)
 }
 
-/// Returns a server that keeps its sessions in tickets, and one that keeps them in a table.
+/// Returns two servers: one that keeps its sessions in tickets, and one that keeps them in a table.
 fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
     let stateful = server_config(identity, &[b"h3"]);
     let mut config = (*stateful.current.load().config).clone();
@@ -306,8 +308,8 @@ fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
     [TlsServerConfig::new(Arc::new(config)).unwrap(), stateful]
 }
 
-/// RFC 9369 §5: a ticket is used in the negotiated version of its connection, whatever the version
-/// of that connection's first flight.
+/// RFC 9369 §5: a ticket is used only in the negotiated version of its connection, regardless of
+/// the version of that connection's first flight.
 #[test]
 fn a_ticket_is_used_in_its_version_only() {
     let identity = identity();
@@ -360,8 +362,8 @@ fn a_stored_session_is_made_anew_for_another_configuration_only() {
     }
 }
 
-/// Starts this many connections before a server answers, so that each connection receives a ticket
-/// and only the first ones use one. Returns the number of resumed sessions.
+/// Starts this many connections before a server answers, so that each connection receives a ticket,
+/// but only the first ones use one. Returns the number of resumed sessions.
 fn resumed_at_once(client: &TlsClientConfig, server: &TlsServerConfig, count: usize) -> usize {
     let begin = |_| {
         let session = TlsSession::connect(client, Version::V1, &[], "localhost", b"c".to_vec());
@@ -388,7 +390,7 @@ fn the_newest_tickets_of_a_server_are_kept() {
     assert_eq!(resumed_at_once(&client, &server, 10), 8);
 }
 
-/// Copies of a session are resumed as often as there are copies, the first without being revived.
+/// Each copy of a session can be resumed, the first one without being revived.
 #[test]
 fn copies_of_a_stored_session_are_all_resumed() {
     let identity = identity();
@@ -403,8 +405,8 @@ fn copies_of_a_stored_session_are_all_resumed() {
     }
 }
 
-/// Clients that open several connections at once use one ticket for all of them. With early data
-/// that could be a replay.
+/// Clients that open several connections at once use one ticket for all of them. With early data,
+/// such reuse could be a replay.
 #[test]
 fn a_session_in_the_table_is_resumed_again_unless_early_data_is_on() {
     let identity = identity();
@@ -473,7 +475,8 @@ fn only_a_client_that_was_told_so_changes_the_version() {
     assert!(server.change_version(Version::V2).is_err());
 }
 
-/// Compares the keys that rustls derives for a version with those derived here from its secrets.
+/// Compares the keys that rustls derives for a version with the keys derived here from the same
+/// secrets.
 #[test]
 fn keys_of_a_changed_version_are_those_of_the_server() {
     let identity = identity();
@@ -520,7 +523,7 @@ fn keys_of_a_changed_version_are_those_of_the_server() {
                 assert_eq!(opened.unwrap(), b"content");
             }
         }
-        // Secrets that the connection's own key log wants are still passed on.
+        // Secrets that the connection's own key log requests are still forwarded.
         let labels = labels.0.lock().unwrap();
         assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
     }
@@ -528,7 +531,7 @@ fn keys_of_a_changed_version_are_those_of_the_server() {
 
 type PacketKeys = (Box<dyn rustls::quic::PacketKey>, Box<dyn rustls::quic::PacketKey>);
 
-/// Returns the packet keys, local and remote, of this space and of the three key phases after the
+/// Returns the local and remote packet keys of this space and of the three key phases after the
 /// first.
 fn packet_keys(keys: NewKeys) -> Vec<PacketKeys> {
     match keys {

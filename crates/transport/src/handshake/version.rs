@@ -54,7 +54,7 @@ pub(crate) fn compatible(
         .unwrap_or(original)
 }
 
-/// The client's knowledge of the connection's versions when the server's version information
+/// What the client knows about the connection's versions when the server's version information
 /// arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
@@ -71,16 +71,16 @@ pub(crate) struct Expected<'a> {
 /// Checks a server's version information (RFC 9368 §4).
 ///
 /// # Errors
-/// VERSION_NEGOTIATION_ERROR: the version was not offered, or differs from that of the server's
-/// packets, or would have been different if the Version Negotiation packet had been genuine.
+/// VERSION_NEGOTIATION_ERROR: if the version was not offered, differs from the version of the
+/// server's packets, or would have been different without a forged Version Negotiation packet.
 pub(crate) fn check_server(
     server: Option<&VersionInformation>,
     expected: Expected<'_>,
 ) -> Result<(), TransportError> {
     let Expected { spoken, chosen, negotiated, has_reacted } = expected;
     let Some(server) = server else {
-        // A server that supports only version 1 need not know version information: it is treated as
-        // if it had listed only that version (RFC 9368 §8).
+        // A server that supports only version 1 need not support version information; it is treated
+        // as if it had listed only that version (RFC 9368 §8).
         let is_excused = negotiated == chosen && (!has_reacted || negotiated == Version::V1);
         let missing = error("the server's version information is missing");
         return if is_excused { Ok(()) } else { Err(missing) };
@@ -108,11 +108,11 @@ pub(crate) fn check_server(
     }
 }
 
-/// Checks a client's version information, if any: it has to name the version of its first flight
-/// (RFC 9368 §4).
+/// Checks a client's version information, if any: it must contain the version of the client's first
+/// flight (RFC 9368 §4).
 ///
 /// # Errors
-/// VERSION_NEGOTIATION_ERROR.
+/// VERSION_NEGOTIATION_ERROR if the information does not match.
 pub(crate) fn check_client(
     client: Option<&VersionInformation>,
     original: Version,
@@ -135,7 +135,7 @@ pub(crate) fn with_version(version: Version, token: &[u8]) -> Vec<u8> {
     [&version.0.to_be_bytes(), token].concat()
 }
 
-/// Extracts the server's token from one made by [`with_version`]; empty if it came from a
+/// Extracts the server's token from one created by [`with_version`]; empty if the token came from a
 /// connection of another version.
 pub(crate) fn token_for(version: Version, kept: &[u8]) -> Vec<u8> {
     match kept.split_first_chunk::<VERSION_LEN>() {

@@ -12,7 +12,7 @@ fn versions_of(packet: &[u8]) -> Vec<Version> {
     }
 }
 
-/// The connection IDs are swapped, whatever their lengths (RFC 9000 §17.2.1), and a reserved
+/// The connection IDs are swapped, regardless of their lengths (RFC 9000 §17.2.1), and a reserved
 /// version is listed (§6.3).
 #[test]
 fn the_answer_swaps_the_ids_and_lists_a_reserved_version() {
@@ -103,9 +103,11 @@ fn what_a_server_has_to_say_after_a_version_negotiation_packet() {
     assert_eq!(verdict(Some(information(V2, &[])), to_2), empty);
     assert_eq!(verdict(Some(information(V2, &[V2])), to_2), None);
     assert_eq!(verdict(Some(information(V2, &[V1, V2])), to_2), None);
-    // The version in use counts as listed: the server may be about to remove it.
+    // The version in use counts as listed, because the server may be about to remove it from its
+    // list.
     assert_eq!(verdict(Some(information(V2, &[Version::reserved(0)])), to_2), None);
-    // The client prefers version 2, which the server supports: the packet was forged.
+    // The client prefers version 2, which the server supports, so the Version Negotiation packet
+    // must have been forged.
     let forged = "a Version Negotiation packet led to another version than the server's list does";
     assert_eq!(verdict(Some(information(V1, &[V1, V2])), to_1), Some(forged));
     assert_eq!(verdict(Some(information(V1, &[V1])), to_1), None);

@@ -1,4 +1,5 @@
-//! Test vectors of RFC 9001 §A.2 and §A.3, and RFC 9369 §A.2 and §A.3, whose payloads are the same.
+//! Test vectors of RFC 9001 §A.2 and §A.3, and RFC 9369 §A.2 and §A.3, which have the same
+//! payloads.
 
 /// The unprotected header of the client's Initial packet.
 pub(in crate::handshake) const CLIENT_HEADER: &str = "\

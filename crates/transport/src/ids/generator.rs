@@ -17,10 +17,11 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// a time and issues no further IDs for it (RFC 9000 §5.1.1).
     fn len(&self) -> usize;
 
-    /// Returns the configuration number of new IDs, which only grows. Once it has grown, IDs that
-    /// were issued before can be replaced: see
+    /// Returns the configuration number of new IDs, which never decreases. Once it has increased,
+    /// IDs issued earlier can be replaced: see
     /// [`Connection::replace_connection_ids`](crate::Connection::replace_connection_ids). It may
-    /// grow at any moment, even between a call of this and one of [`generate`](Self::generate).
+    /// increase at any time, even between a call of this method and a call of
+    /// [`generate`](Self::generate).
     fn rotation(&self) -> u64 {
         0
     }
@@ -44,18 +45,19 @@ impl ConnectionIdGenerator for RandomIds {
     }
 }
 
-/// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without it, the token
-/// of a connection ID cannot be computed.
+/// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without the key, the
+/// token of a connection ID cannot be computed.
 ///
 /// A token depends on the whole ID, including the bits of its first octet that encode the QUIC-LB
 /// configuration: IDs of configurations with different numbers never share a token. QUIC-LB
 /// recommends one key per number, replaced when the number is reused for another configuration,
 /// because two clients whose configurations have the same number may get the same ID, and would
-/// know each other's token. One key is enough here: such IDs collide only by chance, as random ones
-/// do; with nonces of seven octets, once in 2^56. The key also has to outlast configurations: a
-/// server that has lost its state computes the token of an ID from the key and the ID alone.
+/// then know each other's token. One key is enough here, because such IDs collide only by chance,
+/// as random IDs do: once in 2^56 with nonces of seven octets. The key also has to outlast
+/// configurations: a server that has lost its state computes the token of an ID from the key and
+/// the ID alone.
 ///
-/// Clones share the key: it takes more than a kilobyte, and every connection has it.
+/// Clones share the key, because it takes more than a kilobyte and every connection has one.
 #[derive(Clone)]
 pub struct ResetKey {
     /// The token key, used if there is no source of keys.
@@ -73,7 +75,7 @@ impl FixedResetKey {
     }
 }
 
-/// A source of keys that are replaced from time to time.
+/// A source of keys that are replaced periodically.
 pub(crate) trait ResetKeySource: Send + Sync {
     /// Returns the current key and the previous one.
     fn keys(&self) -> (Arc<hmac::Key>, Option<Arc<hmac::Key>>);

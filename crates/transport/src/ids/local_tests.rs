@@ -98,8 +98,8 @@ fn every_change_is_reported_to_the_endpoint() {
 mod rotation;
 
 proptest! {
-    /// Whatever the peer retires and whatever is lost, the routes match the active IDs, and memory
-    /// stays bounded.
+    /// Regardless of what the peer retires and what is lost, the routes match the active IDs, and
+    /// memory stays bounded.
     #[test]
     fn routes_and_memory_hold(
         limit in 2..12_u64,

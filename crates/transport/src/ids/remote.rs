@@ -30,7 +30,7 @@ struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
-    /// The path that uses the ID, if it is not the current one. The ID must not be used on any
+    /// The path that uses the ID, if that is not the current path. The ID must not be used on any
     /// other path (§9.5).
     elsewhere: Option<Box<PathAddress>>,
 }
@@ -44,8 +44,8 @@ struct Retiring {
 /// The IDs that this endpoint may send to, and those that it is retiring.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
-    /// Never empty. The first is used on the current path; the others are used on other paths, or
-    /// spare.
+    /// Never empty. The first ID is used on the current path; the others are used on other paths or
+    /// are spare.
     active: Vec<Known>,
     retired: OnDemand<Retired>,
     /// The peer's Source Connection ID in the handshake.
@@ -58,8 +58,8 @@ pub(crate) struct RemoteIds {
 #[derive(Debug, Default)]
 struct Retired {
     retiring: Vec<Retiring>,
-    /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of
-    /// their NEW_CONNECTION_ID frame must not make them active again.
+    /// Sequence numbers not below `retire_prior_to` that this endpoint has retired; a late copy of
+    /// a NEW_CONNECTION_ID frame must not reactivate them.
     ranges: Vec<Range<u64>>,
 }
 
@@ -119,8 +119,8 @@ impl RemoteIds {
         }
     }
 
-    /// Adds the ID of the server's preferred address. It may be used, and is retired when the
-    /// server requests it, whether or not this endpoint ever uses that address (RFC 9000 §5.1.1).
+    /// Adds the ID of the server's preferred address. The ID may be used, and is retired at the
+    /// server's request, whether or not this endpoint ever uses that address (RFC 9000 §5.1.1).
     pub(crate) fn on_preferred_address(&mut self, preferred: &PreferredAddress) {
         self.active.push(Known {
             sequence: PREFERRED_ADDRESS_SEQUENCE,
@@ -135,8 +135,8 @@ impl RemoteIds {
         self.active.first().and_then(|current| current.reset_token)
     }
 
-    /// Whether `token` shows that the peer has lost this connection. Only the token of the current
-    /// ID counts, not those of spare or retired IDs (RFC 9000 §10.3.1).
+    /// Whether `token` proves that the peer has lost this connection's state. Only the token of the
+    /// current ID counts, not those of spare or retired IDs (RFC 9000 §10.3.1).
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
         self.active.first().is_some_and(|current| current.reset_token == Some(*token))
     }
@@ -158,7 +158,7 @@ impl RemoteIds {
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
         let is_retired = self.retired.ranges.iter().any(|range| range.contains(&sequence));
         if sequence < self.retire_prior_to {
-            // The frame came late: the ID is retired before it is used (§19.15).
+            // The frame arrived late, and the ID is retired before it is used (§19.15).
             self.retire(sequence);
         } else if !is_known && !is_retired {
             let reset_token = Some(new.reset_token);
@@ -243,8 +243,8 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// If the peer has retired the current path's ID, replaces it with a spare one, which was
-    /// issued in the frame that retired it.
+    /// Replaces the current path's ID with a spare one, if the peer has retired it. The frame that
+    /// retired it has also issued a spare ID.
     fn replace_current(&mut self) {
         if let Some(spare) = self.active.iter().position(|known| known.elsewhere.is_none()) {
             self.active.swap(0, spare);
@@ -253,9 +253,9 @@ impl RemoteIds {
         }
     }
 
-    /// Handles a change of the peer's address from `old` to `new`. With `peer_kept_id` the peer
-    /// still sends to the same connection ID: a NAT changed its address, and this endpoint keeps
-    /// its Destination Connection ID too, as RFC 9000 §9.5 permits. Otherwise `new` gets an ID of
+    /// Handles a change of the peer's address from `old` to `new`. With `peer_kept_id`, the peer
+    /// still sends to the same connection ID: a NAT changed its address, so this endpoint also
+    /// keeps its Destination Connection ID, as RFC 9000 §9.5 permits. Otherwise `new` gets an ID of
     /// its own. No ID is retired: until `new` is validated, the peer may still be at `old`.
     ///
     /// Returns `false`, and changes nothing, if there is no spare ID. Nothing can then be sent to

@@ -47,7 +47,7 @@ fn at(number: u16) -> PathAddress {
     core::net::SocketAddr::from(([10, 0, 0, 1], number)).into()
 }
 
-/// The peer migrates intentionally, and its new address is validated.
+/// The peer intentionally migrates, and its new address is validated.
 fn migrate(ids: &mut RemoteIds) -> bool {
     let followed = ids.follow(at(1), at(2), false);
     ids.release(|_| true);
@@ -138,7 +138,7 @@ fn a_lost_retirement_is_sent_again_until_it_is_acknowledged() {
     assert!(!ids.has_pending());
 }
 
-/// RFC 9000 §10.3.1: tokens of IDs that are unused or retired do not count.
+/// RFC 9000 §10.3.1: tokens of unused or retired IDs do not count.
 #[test]
 fn only_the_token_of_the_id_in_use_counts() {
     let mut ids = remote_ids();
@@ -156,8 +156,9 @@ fn a_peer_without_connection_ids_must_not_give_any() {
     assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §9.5: if the peer keeps its current ID, so does this endpoint. The PATH_CHALLENGE to
-/// the old address uses another ID, which is retired when the new address is validated.
+/// RFC 9000 §9.5: if the peer keeps using its current ID, this endpoint also keeps its ID. The
+/// PATH_CHALLENGE to the old address uses another ID, which is retired when the new address is
+/// validated.
 #[test]
 fn a_peer_that_kept_its_id_gets_the_same_one() {
     let mut ids = remote_ids();
@@ -179,7 +180,7 @@ fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), None));
     ids.on_new_connection_id(&new_id(1, 0)).unwrap();
     ids.on_new_connection_id(&new_id(2, 0)).unwrap();
-    // The peer probed from there before it migrated.
+    // The peer probed from that address before it migrated.
     assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
     assert!(ids.follow(at(1), at(2), false));
     assert_eq!((ids.current(), ids.id_elsewhere(at(1))), (id(1), Some(id(0))));
@@ -267,7 +268,8 @@ proptest! {
             }
             prop_assert!(!gone.contains(&ids.current()));
             prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
-            // IDs that this endpoint retires by itself add to those that a frame may retire.
+            // IDs that this endpoint retires on its own initiative add to those that a frame may
+            // retire.
             prop_assert!(ids.retired.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
             prop_assert!(ids.retired.ranges.len() <= MAX_RETIRED_RANGES);
         }

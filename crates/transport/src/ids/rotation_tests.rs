@@ -77,7 +77,7 @@ impl Peer {
     }
 }
 
-/// Both ends and the frames in transit between them.
+/// Both endpoints, and the frames in transit between them.
 struct Both {
     generator: Arc<Rotating>,
     ids: LocalIds,
@@ -133,7 +133,8 @@ impl Both {
         }
     }
 
-    /// Reports a frame as lost; it is really lost if `is_lost`, and otherwise still arrives.
+    /// Reports a frame as lost. If `is_lost`, the frame is really lost; otherwise, it still
+    /// arrives.
     fn lose(&mut self, position: usize, is_lost: bool) {
         if !self.frames.is_empty() {
             let position = position % self.frames.len();
@@ -230,8 +231,8 @@ fn without_another_configuration_nothing_is_replaced() {
     assert_eq!(both.routes, before);
 }
 
-/// RFC 9000 §5.1.2: a further replacement waits until the peer has retired the IDs of the one
-/// before.
+/// RFC 9000 §5.1.2: a further replacement waits until the peer has retired the IDs of the previous
+/// one.
 #[test]
 fn a_second_change_waits_for_the_first() {
     let mut both = Both::new(3);
@@ -269,7 +270,7 @@ fn ids_that_were_never_sent_are_taken_back() {
     assert_eq!(both.peer.seen.len(), 6);
 }
 
-/// An ID whose frame was declared lost may have arrived all the same, so the peer has to retire it.
+/// An ID whose frame was declared lost may still have arrived, so the peer has to retire it.
 #[test]
 fn a_lost_id_of_an_earlier_configuration_is_sent_again_and_retired() {
     let mut both = Both::new(2);

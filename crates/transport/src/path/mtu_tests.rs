@@ -9,7 +9,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_secs(seconds))
 }
 
-/// Starts a search to an IPv4 address for a sender that has much to send.
+/// Starts a search toward an IPv4 address for a sender that has much data to send.
 fn wanted(config: MtuConfig) -> PathMtu {
     let mut mtu = PathMtu::new(config, V4.into());
     mtu.want();
@@ -69,8 +69,8 @@ fn on_ethernet_the_search_ends_after_three_probes_of_each_of_two_larger_sizes() 
     assert_eq!(mtu.size(), 1472);
 }
 
-/// The search ends less than an eighth below what the path carries, and within 16 bytes of it below
-/// Ethernet's MTU.
+/// The search ends less than an eighth below the path MTU, and within 16 bytes of the path MTU if
+/// that is below Ethernet's MTU.
 #[test]
 fn every_path_is_used_nearly_whole() {
     for largest in (1200..=9000).chain([16_356, 20_000, 40_000, 65_507]) {
@@ -132,7 +132,7 @@ fn two_lost_probes_do_not_end_the_search_and_an_acknowledgement_forgives_them() 
     assert_eq!(mtu.size(), 65_507);
 }
 
-/// A probe that was declared lost arrives after all.
+/// A probe that was declared lost still arrives.
 #[test]
 fn a_late_acknowledgement_counts() {
     let mut mtu = wanted(ON);
@@ -169,7 +169,7 @@ fn a_postponed_probe_is_sent_again() {
     assert_eq!(send(&mut mtu, at(1)), Some(probe));
 }
 
-/// RFC 8899 §5.1.1: PMTU_RAISE_TIMER.
+/// RFC 8899 §5.1.1: when PMTU_RAISE_TIMER expires, larger sizes are tried again.
 #[test]
 fn ten_minutes_later_larger_sizes_are_tried_again() {
     let mut mtu = wanted(ON);
@@ -195,7 +195,8 @@ fn another_path_begins_anew_and_late_acknowledgements_of_the_old_one_do_not_coun
     assert_eq!(send(&mut mtu, at(700)).unwrap().size, 1452);
 }
 
-/// RFC 8899 §4.3: the base size immediately, then the size that was in use, then smaller ones.
+/// RFC 8899 §4.3: the base size is used immediately, then the size that was in use is tried, and
+/// then smaller ones.
 #[test]
 fn after_a_black_hole_the_search_finds_what_is_left() {
     let mut mtu = wanted(ON);
@@ -283,9 +284,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the size is the initial one, or one that was acknowledged since the path
-    /// changed or a black hole was detected; no probe is smaller than that or above the limits; and
-    /// a search ends.
+    /// In all cases, the datagram size is the initial one or one that was acknowledged since the
+    /// path changed or a black hole was detected, no probe is smaller than this size or above the
+    /// limits, and every search ends.
     #[test]
     fn the_size_is_always_a_known_one(
         maximum in 1200..=65_527_u16,

@@ -3,12 +3,11 @@
 use clearway_units::Random;
 use clearway_wire::{ConnectionId, PacketNumber};
 
-/// The use of the latency spin bit, from which observers on a path can read the round-trip time
-/// (RFC 9000 §17.4).
+/// How to use the latency spin bit, from which on-path observers can read the RTT (RFC 9000 §17.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum SpinBit {
-    /// Disabled: the value is random, and constant for a connection ID.
+    /// Disabled: the value is random but constant for each connection ID.
     #[default]
     Random,
     /// Disabled, and always 0. This makes the endpoint distinguishable from others, so it is for
@@ -19,7 +18,7 @@ pub enum SpinBit {
     Enabled,
 }
 
-/// On one path in this many the bit is disabled even if it is enabled in general.
+/// The bit is disabled on one path in this many, even if it is enabled in general.
 const DISABLED_ONE_IN: u64 = 16;
 
 /// The spin bit of a path.

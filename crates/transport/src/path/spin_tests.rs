@@ -8,7 +8,7 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-/// A path on which the bit is enabled.
+/// Returns a path on which the bit is enabled.
 fn enabled() -> Spin {
     Spin { is_enabled: Some(true), ..Spin::default() }
 }
@@ -55,7 +55,7 @@ fn another_connection_id_resets_the_value() {
     assert!(!server.sent(ON, id(3), &mut random));
 }
 
-/// At least one in sixteen (RFC 9000 §17.4), and hardly more.
+/// The bit is disabled on at least one path in sixteen (RFC 9000 §17.4), and on hardly more.
 #[test]
 fn some_paths_are_disabled_at_random() {
     let mut random = Random::from_number(1);

@@ -16,7 +16,7 @@ fn send(bench: &mut Bench, now: Timestamp, bytes: u64) -> u64 {
     number
 }
 
-/// A round trip of 40 ms, measured with a large packet.
+/// Returns a setup with an RTT of 40 ms, measured with a large packet.
 fn measured() -> Bench {
     let mut bench = bench();
     let number = send(&mut bench, at(0), LARGE);
@@ -39,7 +39,7 @@ fn after_a_timeout_a_small_probe_that_arrives_shows_it() {
     assert!(!bench.recovery.take_black_hole(), "once");
 }
 
-/// A queue that overflows loses a whole flight, too. The full-size probe was sent first, and its
+/// A queue that overflows can also lose a whole flight. The full-size probe was sent first, and its
 /// acknowledgment arrives first.
 #[test]
 fn congestion_that_loses_a_whole_flight_is_none() {
@@ -149,7 +149,7 @@ fn old_losses_are_not_counted_again() {
     assert!(!bench.recovery.take_black_hole());
 }
 
-/// Sends `count` large packets, four per round trip; those for which `is_lost` is true never
+/// Sends `count` large packets, four per round trip; packets for which `is_lost` returns true never
 /// arrive.
 fn send_in_rounds(bench: &mut Bench, count: u64, is_lost: impl Fn(u64) -> bool) -> bool {
     let mut found = false;
@@ -164,7 +164,7 @@ fn send_in_rounds(bench: &mut Bench, count: u64, is_lost: impl Fn(u64) -> bool) 
     found
 }
 
-/// Others of the same size arrive each time, so no loss by itself indicates a black hole.
+/// Other packets of the same size arrive each time, so no single loss indicates a black hole.
 #[test]
 fn a_path_that_loses_a_third_of_the_large_packets_shows_it() {
     let mut bench = measured();
@@ -177,7 +177,7 @@ fn a_path_that_loses_every_eighth_large_packet_is_used() {
     assert!(!send_in_rounds(&mut bench, 400, |number| number % 8 == 0));
 }
 
-/// Three round trips of heavy losses are a queue that overflows before the sender notices.
+/// Three round trips of heavy losses result from a queue that overflows before the sender notices.
 #[test]
 fn losses_of_a_few_round_trips_are_congestion() {
     let mut bench = measured();

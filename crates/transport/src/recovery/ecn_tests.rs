@@ -65,7 +65,8 @@ impl Path {
         (0..count).filter(|_| self.send()).count()
     }
 
-    /// Reports `[ect0, ect1, ce]` in the peer's ACK of `packets`, all of which are new.
+    /// Reports the counts `[ect0, ect1, ce]` in the peer's ACK of `packets`, all of which are newly
+    /// acknowledged.
     fn acknowledge(&mut self, packets: core::ops::Range<u64>, counts: Option<[u64; 3]>) {
         let number = |value: u64| VarInt::saturating(value);
         let is_marked = |index: &u64| self.marked[*index as usize];
@@ -142,7 +143,7 @@ fn disabled_ecn_marks_nothing_and_reads_no_counts() {
     assert_eq!((path.ecn.state(), path.ecn.take_marks()), (EcnState::Disabled, 0));
 }
 
-/// RFC 9000 §13.4.2.1: every cause of failed validation, and for each the closest case that passes.
+/// RFC 9000 §13.4.2.1: every cause of failed validation, each with the closest case that passes.
 #[test]
 fn counts_that_cannot_be_right_fail() {
     use EcnFailure::*;
@@ -175,7 +176,7 @@ fn counts_must_not_decrease() {
         let mut path = Path::new();
         path.send_many(8);
         path.acknowledge(0..5, Some([4, 0, 1]));
-        // An unmarked packet, so the sum may stay the same.
+        // An unmarked packet was acknowledged, so the sum may stay the same.
         path.ecn.conclude(None);
         path.send_as(true);
         path.acknowledge(8..9, Some(counts));
@@ -188,11 +189,11 @@ fn counts_of_reordered_acks_are_ignored() {
     let mut path = Path::new();
     path.send_many(8);
     path.acknowledge(4..8, Some([8, 0, 0]));
-    // ACKs sent earlier, with lower counts and even with none.
+    // These ACKs were sent earlier, with lower counts or even without counts.
     path.acknowledge(0..2, Some([2, 0, 0]));
     path.acknowledge(2..4, None);
     assert_eq!(path.ecn.state(), EcnState::Capable);
-    // They did not lower the known counts either.
+    // The earlier ACKs did not lower the known counts either.
     path.send();
     path.acknowledge(8..9, Some([8, 0, 1]));
     assert_eq!(path.ecn.take_marks(), 1);
@@ -206,7 +207,8 @@ fn acks_without_counts_are_no_failure_if_nothing_marked_is_acknowledged() {
     assert_eq!(path.ecn.state(), EcnState::Testing);
 }
 
-/// Row 136: fewer than ten lost packets are not a verdict, ten are; an acknowledged one is proof.
+/// Row 136: fewer than ten lost packets are inconclusive, ten mean failure, and an acknowledged one
+/// proves that the path works.
 #[test]
 fn all_ten_packets_of_a_test_have_to_be_lost() {
     let mut path = Path::new();
@@ -215,7 +217,7 @@ fn all_ten_packets_of_a_test_have_to_be_lost() {
     assert!(!path.send());
     path.lose(0..5);
     path.acknowledge(5..6, None);
-    // An unmarked packet overtook them all: the test continues with the other five.
+    // An unmarked packet overtook all of them, so the test continues with the other five.
     assert_eq!(path.ecn.state(), EcnState::Testing);
     assert_eq!(path.send_many(8), 5);
     path.lose(6..11);
@@ -268,7 +270,7 @@ fn a_validated_path_that_begins_to_drop_marked_packets_is_tested_again() {
         assert_eq!(path.send_many(15), 10);
         let test = 2 + lost..12 + lost;
         if passes {
-            // CE only: on a path that was validated before, that is congestion.
+            // On a path that was validated before, reporting only CE means congestion.
             path.acknowledge(test, Some([1, 0, 10]));
             assert_eq!((path.ecn.state(), path.ecn.take_marks()), (EcnState::Capable, 10));
         } else {
@@ -315,7 +317,7 @@ fn a_path_that_marks_everything_for_long_fails() {
     assert_eq!(path.ecn.state(), EcnState::Capable);
 }
 
-/// RFC 9000 §13.4.2: each path is validated. The counts continue, and those of the old path's
+/// RFC 9000 §13.4.2: each path is validated. The counts continue, and counts of the old path's
 /// packets are not evidence.
 #[test]
 fn a_new_path_is_validated_for_itself() {

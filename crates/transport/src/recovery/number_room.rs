@@ -7,12 +7,13 @@ use crate::SpaceId;
 
 /// The inputs that determine the length of packet numbers (RFC 9000 §17.1).
 ///
-/// A packet that arrives late is decoded to a wrong number, and so is lost, if more packets have
-/// overtaken it than its encoding allows. The sender then never learns that it was only late, and
-/// reduces its window. So the encoding allows for all packets that may be sent while this one would
-/// still be useful: until it is declared lost, and for as long after that as its acknowledgment
-/// reveals a spurious loss. Their number follows from the packets of a round trip: those that the
-/// window permits, or those that are unacknowledged now.
+/// If more packets have overtaken a late packet than its encoding allows, its number is decoded
+/// incorrectly and the packet is dropped. The sender then never learns that the packet was only
+/// late, and reduces its window. Therefore the encoding allows for all packets that may be sent
+/// while this packet would still be useful: until it is declared lost, and for as long after that
+/// as its acknowledgment reveals a spurious loss. Their number is derived from the number of
+/// packets per round trip, which is the number that the window permits or the number of
+/// unacknowledged packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NumberRoom {
     largest_acknowledged: Option<PacketNumber>,
@@ -33,7 +34,7 @@ impl NumberRoom {
 }
 
 impl Recovery {
-    /// Returns the inputs that determine the length of the next packet numbers of `space`.
+    /// Returns the values that determine the length of the next packet numbers in `space`.
     pub(crate) fn number_room(&self, space: SpaceId) -> NumberRoom {
         let window = self.path.controller.window().checked_div(self.max_datagram_size);
         let is_filled = space == SpaceId::Application;

@@ -1,7 +1,7 @@
 use super::super::testing::{Bench, SIZE, at, ms};
 use super::*;
 
-/// A sender whose RTT has been `rtt` for some time, with a window of `window` packets.
+/// Returns a sender whose RTT has been `rtt` for some time, with a window of `window` packets.
 fn settled(window: u64, rtt: u64) -> Bench {
     let mut sender = Bench::new();
     sender.record.lock().unwrap().window = window * SIZE;
@@ -16,7 +16,7 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-/// A packet that arrives just before its loss is forgotten is still recognized, although many
+/// A packet that arrives just before its loss record is dropped is still recognized, although many
 /// windows were sent in the meantime.
 #[test]
 fn a_late_packet_is_recognized_as_long_as_it_is_of_use() {
@@ -48,7 +48,8 @@ fn small_windows_have_short_numbers() {
     }
 }
 
-/// Unacknowledged packets count if they are more than the window permits full datagrams.
+/// Unacknowledged packets count if there are more of them than full datagrams permitted by the
+/// window.
 #[test]
 fn small_packets_count_as_packets() {
     let mut sender = settled(4, 100);

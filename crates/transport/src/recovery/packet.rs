@@ -17,25 +17,26 @@ pub(crate) struct StagedPacket {
     pub(crate) ack_eliciting: bool,
     /// Whether it counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
     pub(crate) in_flight: bool,
-    /// Whether it probes a path or its MTU: its loss is not a congestion signal (RFC 9000 §14.4).
+    /// Whether the packet probes a path or its MTU, so that its loss is not a congestion signal
+    /// (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
-    /// Whether it is sent on a path other than the current one, so that its round-trip time is that
-    /// of the other path.
+    /// Whether the packet is sent on a path other than the current one, so that its RTT is that of
+    /// the other path.
     pub(crate) is_off_path: bool,
     /// Whether its datagram is marked ECT(0) (RFC 9000 §13.4).
     pub(crate) is_marked: bool,
 }
 
-/// The state of a packet. It leaves `Outstanding` exactly once.
+/// The state of a packet. A packet leaves `Outstanding` exactly once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(super) enum PacketState {
-    /// Built, not yet sent.
+    /// Built but not yet sent.
     Staged,
-    /// Sent, neither acknowledged nor lost.
+    /// Sent, but neither acknowledged nor lost.
     Outstanding,
     /// Acknowledged.
     Acknowledged {
-        /// All numbers from this one up to `settled_to` (exclusive) are settled. Zero if unknown.
+        /// All packets from this one up to `settled_to` (exclusive) are settled. Zero if unknown.
         settled_to: u64,
     },
     /// Declared lost. It may still be acknowledged.
@@ -47,7 +48,7 @@ pub(super) enum PacketState {
     },
     /// Abandoned: the peer cannot have processed it.
     Abandoned,
-    /// The number was skipped deliberately (RFC 9000 §21.4).
+    /// The packet number was skipped deliberately (RFC 9000 §21.4).
     Skipped,
 }
 
@@ -58,18 +59,18 @@ pub(super) struct LedgerPacket {
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
-    /// Whether its loss is not a congestion signal: it probes a path or its MTU (RFC 9000 §14.4),
-    /// or it was sent to an address that the peer no longer had (§9.4).
+    /// Whether the packet's loss is not a congestion signal, because it probes a path or its MTU
+    /// (RFC 9000 §14.4) or was sent to an address that the peer had left (§9.4).
     pub(super) is_exempt: bool,
-    /// Whether it was sent on a path other than the current one, and counts there.
+    /// Whether the packet was sent on a path other than the current one, and counts there.
     pub(super) is_off_path: bool,
     /// Whether it was sent with ECT(0).
     pub(super) is_marked: bool,
     /// The generation of the path that was current when it was sent.
     pub(super) path: u32,
-    /// The number of its tokens in the space's ring buffer.
+    /// The number of the packet's tokens in the space's ring buffer.
     pub(super) token_count: u32,
-    /// The position of its first token, counted from the first token of the space.
+    /// The position of the packet's first token, counted from the first token of the space.
     pub(super) first_token: u64,
     pub(super) bytes: u64,
     pub(super) index: SendIndex,
@@ -78,18 +79,19 @@ pub(super) struct LedgerPacket {
 }
 
 impl LedgerPacket {
-    /// Returns whether it was declared lost and not acknowledged since.
+    /// Returns whether the packet was declared lost and has not been acknowledged since.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self.state, PacketState::Lost { .. })
     }
 
-    /// Returns whether it was sent on the path of this generation while that was the current path.
+    /// Returns whether the packet was sent on the path of this generation while that was the
+    /// current path.
     pub(super) fn is_on(&self, path: u32) -> bool {
         !self.is_off_path && self.path == path
     }
 
-    /// Returns whether it arms the current path's probe timer. Path validation has its own timer
-    /// (RFC 9000 §9.4).
+    /// Returns whether the packet arms the current path's probe timer. Path validation has its own
+    /// timer (RFC 9000 §9.4).
     pub(super) fn arms_timer(&self) -> bool {
         self.ack_eliciting && !self.is_off_path
     }

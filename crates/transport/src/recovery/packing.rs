@@ -105,7 +105,7 @@ impl Packing for Recovery {
 }
 
 impl Recovery {
-    /// Returns whether no timer is set, nothing waits to be taken, and the ledger can be packed.
+    /// Returns whether no timer is set, no results wait to be taken, and the ledger can be packed.
     fn is_settled(&self) -> bool {
         !self.batch.is_used()
             && self.pacer_deadline().is_none()
@@ -174,10 +174,10 @@ impl PathState {
     }
 }
 
-/// Queries by timers and by sums over all connections, answered without unpacking; packed state has
-/// no timers set.
+/// Queries for timers and for sums over all connections, answered without unpacking. Packed state
+/// has no timers set.
 impl Packable<Recovery> {
-    /// See [`Recovery::totals`]. They are packed first.
+    /// See [`Recovery::totals`]. The totals are packed first.
     pub(crate) fn totals(&self) -> RecoveryTotals {
         match self {
             Self::Unpacked(_) => self.get().totals(),

@@ -41,7 +41,7 @@ fn the_earliest_space_decides() {
     timer.on_sent(SpaceId::Handshake, at(1000));
     timer.on_sent(SpaceId::Initial, at(1010));
     let next = timer.next(&rtt(), &context(), |_| true);
-    // Nothing was sent in the Application space: its timeout starts with the handshake.
+    // Nothing was sent in the Application space, so its timeout starts with the handshake.
     assert_eq!(next, Some((at(325), SpaceId::Application)));
     let next = timer.next(&rtt(), &context(), |space| space != SpaceId::Application);
     assert_eq!(next, Some((at(1300), SpaceId::Handshake)));
@@ -71,7 +71,7 @@ fn a_client_keeps_probing_until_the_server_may_send() {
     assert_eq!(timer.next(&rtt(), &unsure, |_| false), Some((at(800), SpaceId::Handshake)));
     let without_keys = PtoContext { has_handshake_keys: false, ..unsure };
     assert_eq!(timer.next(&rtt(), &without_keys, |_| false), Some((at(800), SpaceId::Initial)));
-    // In all other cases nothing is sent while nothing is outstanding.
+    // In all other cases, nothing is sent while nothing is outstanding.
     let sure = PtoContext { peer_completed_address_validation: true, ..unsure };
     assert_eq!(timer.next(&rtt(), &sure, |_| false), None);
     let server = PtoContext { is_client: false, ..unsure };
@@ -119,8 +119,8 @@ fn the_backoff_doubles_and_never_overflows() {
     assert_eq!(timer.total(), 64);
 }
 
-/// A sign that the path works makes the timer expire once, if a whole timeout has passed; the next
-/// timeout has the previous backoff.
+/// Evidence that the path works makes the timer expire early once, if a whole timeout has passed;
+/// the next timeout has the previous backoff.
 #[test]
 fn a_sign_of_life_shortens_one_timeout_and_no_more() {
     let armed = |space| space == SpaceId::Application;
@@ -150,8 +150,8 @@ fn a_sign_of_life_shortens_one_timeout_and_no_more() {
     assert_eq!(timer.count(), 6);
 }
 
-/// A packet sent for another reason serves as the probe, and an acknowledgment makes a probe
-/// unnecessary.
+/// A packet sent in the meantime for another reason serves as the probe, and an acknowledgment
+/// makes a probe unnecessary.
 #[test]
 fn what_is_sent_or_acknowledged_meanwhile_ends_the_haste() {
     let hastened = || {

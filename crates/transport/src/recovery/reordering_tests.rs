@@ -4,7 +4,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A path with a round trip of 40 ms, and enough samples that the variation has decayed.
+/// Returns a path with an RTT of 40 ms, and enough samples that the variation has decayed.
 fn rtt() -> Rtt {
     let mut rtt = Rtt::new(ms(333));
     for _ in 0..100 {
@@ -39,7 +39,7 @@ fn the_packet_threshold_is_what_a_lost_packet_was_overtaken_by_and_one_more() {
     let mut reordering = Reordering::new(3);
     spurious(&mut reordering, 12, 44);
     assert_eq!(thresholds(&reordering), (13, ms(45)), "it was not late in time");
-    // A smaller value does not lower it.
+    // A smaller value does not lower the threshold.
     spurious(&mut reordering, 5, 46);
     assert_eq!(thresholds(&reordering).0, 13);
     spurious(&mut reordering, u64::MAX, 44);
@@ -55,8 +55,8 @@ fn the_time_threshold_counts_the_longest_round_trip_of_a_late_packet() {
     assert_eq!(thresholds(&reordering), (3, ms(63)));
 }
 
-/// One packet does not raise the threshold to whatever time it took, and neither do packets that
-/// take as long as others.
+/// A single packet does not raise the threshold to however long it took, and neither do packets
+/// that take as long as others.
 #[test]
 fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {
     let mut reordering = Reordering::new(3);
@@ -64,13 +64,13 @@ fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {
         reordering.on_overtaken(Overtaken { packets: 1, elapsed: ms(30) }, &rtt());
     }
     spurious(&mut reordering, 1, 105);
-    // Two round trips are more than 40 + 1 + 25 ms, the probe timeout.
+    // Two round trips are longer than the probe timeout, which is 40 + 1 + 25 ms.
     assert_eq!(thresholds(&reordering), (3, ms(80)));
     assert_eq!(reordering.thresholds(&rtt(), ms(60)).time, ms(101), "the probe timeout");
 }
 
-/// If the packets that overtook the others gave all samples, "two round trips" are those of the
-/// others.
+/// If all samples are from packets that overtook others, the limit of two round trips is based on
+/// the RTT of the others.
 #[test]
 fn the_round_trips_of_overtaken_packets_raise_the_limit() {
     let mut reordering = Reordering::new(3);

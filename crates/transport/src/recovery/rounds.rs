@@ -10,7 +10,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Creates the counter. The first round begins with the packet that gets index `next`.
+    /// Creates the counter. The first round begins with the packet that has the index `next`.
     pub(super) fn new(next: SendIndex) -> Self {
         Self { current: 0, began_at: next }
     }
@@ -20,8 +20,8 @@ impl Rounds {
         self.current
     }
 
-    /// Handles the acknowledgment of the packet with `index`; the next packet sent gets index
-    /// `next`.
+    /// Handles the acknowledgment of the packet with `index`; the next packet to be sent has the
+    /// index `next`.
     pub(super) fn on_acknowledged(&mut self, index: SendIndex, next: SendIndex) {
         if index >= self.began_at {
             self.current = self.current.saturating_add(1);

@@ -32,7 +32,7 @@ fn the_first_sample_is_taken_as_it_is() {
 
 #[test]
 fn the_time_threshold_is_of_the_greater_of_the_smoothed_and_the_latest() {
-    // RFC 9002 §6.1.2: after a sudden increase of the round-trip time the average is too low.
+    // RFC 9002 §6.1.2: after a sudden increase in the RTT, the smoothed RTT is too low.
     let mut rtt = Rtt::new(ms(333));
     rtt.on_sample(ms(40), Duration::ZERO);
     rtt.on_sample(ms(80), Duration::ZERO);

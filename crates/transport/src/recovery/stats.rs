@@ -25,11 +25,11 @@ pub struct RecoveryStats {
     pub pto_in_a_row: u32,
     /// The congestion controller's state.
     pub congestion: Snapshot,
-    /// The rate at which packets are released; `None` until there is one.
+    /// The rate at which packets are released; `None` until a rate is known.
     pub pacing_rate: Option<Rate>,
     /// The last delivery rate sample.
     pub delivery_rate: Option<RateSample>,
-    /// How often persistent congestion was declared on the current path.
+    /// The number of times that persistent congestion was declared on the current path.
     pub persistent_congestion_total: u64,
     /// The number of the current packet-timed round.
     pub round: u64,

@@ -16,7 +16,7 @@ use crate::{SpaceId, TransportError};
 
 pub(super) const SIZE: u64 = 1200;
 
-/// Returns the time `milliseconds` after a start that is not the origin.
+/// Returns the time `milliseconds` after a starting point that is not the time origin.
 pub(super) fn at(milliseconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(10_000 + milliseconds))
 }
@@ -41,14 +41,14 @@ pub(super) struct ControllerReport {
     pub(super) limited_time: Duration,
 }
 
-/// What an ACK frame changed.
+/// The effects of an ACK frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Acked {
     pub(super) newly_acked_any: bool,
     pub(super) has_rtt_sample: bool,
     /// Packets that were reported lost to the controller.
     pub(super) lost: u64,
-    /// Packets that had been declared lost and arrived after all.
+    /// Packets that had been declared lost but arrived.
     pub(super) spuriously_lost: u64,
     pub(super) persistent_congestion: bool,
 }
@@ -64,7 +64,8 @@ pub(super) struct Record {
     pub(super) spurious: Vec<SpuriousLoss>,
 }
 
-/// A controller that reduces the window once per recovery period and does nothing else: the test sets the window.
+/// A controller that reduces the window once per recovery period and does nothing else; the test
+/// sets the window.
 #[derive(Debug)]
 struct Recorder {
     record: Arc<Mutex<Record>>,
@@ -159,7 +160,7 @@ pub(super) fn config() -> RecoveryConfig {
     }
 }
 
-/// A server or client after its handshake.
+/// Returns the context of a server or client after its handshake.
 pub(super) fn confirmed() -> PtoContext {
     PtoContext {
         handshake_confirmed: true,
@@ -171,7 +172,7 @@ pub(super) fn confirmed() -> PtoContext {
     }
 }
 
-/// A client that has received nothing yet.
+/// Returns the context of a client that has received nothing yet.
 pub(super) fn connecting_client() -> PtoContext {
     PtoContext {
         handshake_confirmed: false,
@@ -200,7 +201,7 @@ impl Bench {
         Self { recovery, record, context: confirmed() }
     }
 
-    /// Builds a packet with one token, which contains its number.
+    /// Builds a packet with one token that contains the packet's number.
     pub(super) fn stage(&mut self, space: SpaceId, change: impl FnOnce(&mut StagedPacket)) -> u64 {
         let number = self.recovery.next_packet_number(space).unwrap();
         let mut packet = StagedPacket {

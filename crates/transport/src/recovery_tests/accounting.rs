@@ -10,7 +10,8 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn only_what_was_handed_to_the_network_is_in_flight() {
-    // Rows 41 and 42: a datagram that is being built is not in flight, but takes room in the window.
+    // Rows 41 and 42: a datagram that is being built is not in flight, but takes up room in the
+    // window.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.stage(APPLICATION, |_| {});
@@ -136,7 +137,7 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 
 #[test]
 fn a_bounded_number_of_lost_packets_is_remembered() {
-    // A packet that arrived after all is recognized while it is remembered.
+    // A lost packet that arrives after all is recognized while it is remembered.
     for (lost, expected) in [(1 << 14, 1), ((1 << 14) + 1, 0)] {
         let mut bench = Bench::new();
         bench.set_window(1 << 30);
@@ -198,7 +199,7 @@ fn one_ack_may_acknowledge_thousands() {
     assert_eq!(bench.acked().len(), 250 * 19);
     assert_eq!(bench.lost().len(), 250);
     assert_eq!(bench.in_flight(), 0);
-    // All the lost packets arrive after all.
+    // All lost packets arrive after all.
     bench.ack(at(41), &[(0, 4_999)]);
     assert_eq!(bench.acked().len(), 250);
     assert_eq!(bench.recovery.ledger.space(APPLICATION).packets().count(), 0);

@@ -1,5 +1,5 @@
-//! Recovery compared with an independently counting model (S1, S7), under random histories; and a
-//! timer is always set while a packet is outstanding (L3).
+//! Compares recovery with an independently counting model (S1, S7) under random histories, and
+//! checks that a timer is set whenever a packet is outstanding (L3).
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ struct Model {
     now: clearway_units::Timestamp,
     path: u32,
     discarded: [bool; 3],
-    /// Packets by the number in their token.
+    /// Packets, keyed by the number in their token.
     packets: BTreeMap<u64, Known>,
 }
 
@@ -73,7 +73,7 @@ impl Model {
 
     fn send(&mut self, space: usize, bytes: u64, kind: u8) {
         let number = self.bench.recovery.next_packet_number(SpaceId::ALL[space]).unwrap();
-        // Mostly data; sometimes an ACK, PADDING, or a path probe.
+        // Packets contain mostly data, and sometimes an ACK, PADDING or a path probe.
         let ack_eliciting = kind > 1;
         let in_flight = kind > 0;
         let identity = self.packets.len() as u64;
@@ -94,7 +94,7 @@ impl Model {
             .insert(identity, Known { space, number, bytes, in_flight, ack_eliciting, path, fate });
     }
 
-    /// Converts random parts to descending ranges of numbers that were sent.
+    /// Converts random parts to descending ranges of sent packet numbers, and acknowledges them.
     fn acknowledge(&mut self, space: usize, parts: &[(u16, u16)]) {
         let sent: Vec<u64> = self
             .packets
@@ -142,8 +142,8 @@ impl Model {
                     self.now = self.now.max(deadline);
                     let expired = self.bench.expire(self.now);
                     assert_ne!(expired, Expired::Nothing, "it was due");
-                    // S13: the losses and the probes of each space, and then nothing more at this
-                    // instant.
+                    // S13: at this instant, the losses and the probes of each space are handled,
+                    // and then nothing more.
                     let is_due = |bench: &Bench| bench.deadline().is_some_and(|d| d <= self.now);
                     let repeats = (0..4).take_while(|_| {
                         is_due(&self.bench) && self.bench.expire(self.now) != Expired::Nothing

@@ -1,4 +1,4 @@
-//! Law 4: the reason that sending stopped, and its effect on the controller and the delivery rate
+//! Law 4: the reason why sending stopped, and its effect on the controller and the delivery rate
 //! sampler.
 
 use clearway_congestion::SendLimit;
@@ -32,7 +32,7 @@ fn held_back_data_is_what_makes_a_sender_limited() {
     assert!(report.was_limited);
     assert_eq!(report.limited_time, ms(40));
     assert_eq!(report.round, 1);
-    // Sending is held back until it stops for another reason.
+    // Sending is limited until it stops for another reason.
     bench.send(at(41));
     bench.recovery.sending_stopped(at(41), SendLimit::Window);
     bench.send(at(50));
@@ -54,7 +54,8 @@ fn a_sender_without_data_is_not_limited() {
         bench.ack(at(round * 100 + 40), &[(number, number)]);
         limited.push(bench.last_report().was_limited);
     }
-    // Data was held back until 100, in the second round: that round counts, but no later one.
+    // Sending was limited until 100, in the second round; that round counts as limited, but no
+    // later one.
     assert_eq!(limited, [true, true, false, false]);
 }
 
@@ -71,7 +72,7 @@ fn what_the_pacer_holds_back_is_not_held_back_by_the_window() {
         let report = bench.last_report();
         limited.push((report.was_limited, report.was_window_limited));
     }
-    // The window held data back until 100, in the second round.
+    // The window limited sending until 100, in the second round.
     assert_eq!(limited, [(true, true), (true, true), (true, false), (true, false)]);
 }
 
@@ -135,8 +136,8 @@ fn the_pacer_delays_and_then_releases_a_packet() {
 
 #[test]
 fn acks_bypass_the_pacer() {
-    // Row 87: packets that are not in flight are sent regardless of the pacer, and do not count
-    // toward it.
+    // Row 87: packets that are not in flight are sent regardless of the pacer, and are not charged
+    // to it.
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
     for _ in 0..100 {
@@ -162,7 +163,7 @@ fn packets_after_an_idle_time_are_marked_as_application_limited() {
     bench.recovery.sending_stopped(at(0), SendLimit::Application);
     bench.send(at(10));
     assert_eq!(marks(&bench), [false, true]);
-    // Even if everything was delivered in the meantime.
+    // This applies even if everything was delivered in the meantime.
     bench.ack(at(50), &[(0, 1)]);
     bench.recovery.sending_stopped(at(50), SendLimit::Application);
     bench.send(at(60));
@@ -179,7 +180,8 @@ fn a_full_window_or_the_pacer_mark_nothing() {
         bench.send(at(10));
         assert_eq!(marks(&bench), [false, false]);
     }
-    // Nor does a lack of data that begins while the window is full.
+    // Running out of data while the window is full does not make the sender application-limited
+    // either.
     let mut bench = Bench::new();
     bench.set_window(1200);
     bench.send(at(0));

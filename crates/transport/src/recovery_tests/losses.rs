@@ -1,4 +1,4 @@
-//! RFC 9002 §6.1 and §7.6: which packets are declared lost, and which are not.
+//! RFC 9002 §6.1 and §7.6: tests which packets are declared lost and which are not.
 
 use core::time::Duration;
 
@@ -140,12 +140,12 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
     let still_lost: Vec<u64> =
         bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
     assert_eq!(still_lost, [2, 1]);
-    // Row 58: counted once as acknowledged, and marked as a spurious loss.
+    // Row 58: the packet is counted once as acknowledged and is marked as a spurious loss.
     let counts = bench.recovery.stats().counts;
     assert_eq!(counts.packets_acknowledged, 3);
     assert_eq!(counts.packets_lost, 3);
     assert_eq!(counts.packets_spuriously_lost, 2);
-    // Only once.
+    // The spurious loss is counted only once.
     bench.ack(at(42), &[(5, 5), (0, 2)]);
     let spurious = bench.record.lock().unwrap().spurious.clone();
     assert_eq!(spurious.len(), 3);
@@ -164,7 +164,7 @@ fn a_spurious_loss_raises_the_packet_threshold() {
     bench.ack(at(40), &[(5, 5), (1, 1)]);
     assert_eq!(bench.lost(), [0, 2]);
     bench.ack(at(40), &[(5, 5), (0, 1)]);
-    // Five packets had overtaken it.
+    // Five packets had overtaken the late packet.
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
     assert_eq!(bench.recovery.packet_threshold(), 6);
     for time in 50..56 {
@@ -192,7 +192,7 @@ fn a_spurious_loss_raises_the_time_threshold() {
     assert_eq!(bench.expire(at(190)), Expired::Losses);
     assert_eq!(bench.lost(), [late]);
     bench.ack(at(196), &[(1, 2)]);
-    // 9/8 of the 96 ms that the packet took.
+    // The time threshold is 9/8 of the 96 ms that the packet took.
     assert_eq!(bench.recovery.stats().loss_thresholds.time, ms(108));
     bench.send(at(300));
     bench.send(at(301));
@@ -202,8 +202,8 @@ fn a_spurious_loss_raises_the_time_threshold() {
     assert_eq!(bench.expire(at(408)), Expired::Losses);
 }
 
-/// RFC 9002 §5.1, §A.7: the ACK says when the late packet arrived. When the newest packet, which is
-/// not ack-eliciting, arrived is unknown.
+/// RFC 9002 §5.1, §A.7: the ACK shows when the late packet arrived, but not when the newest packet,
+/// which is not ack-eliciting, arrived.
 #[test]
 fn the_late_arrival_of_a_lost_packet_gives_no_sample() {
     let mut bench = Bench::new();
@@ -283,7 +283,7 @@ fn losses_of_an_earlier_episode_are_not_taken_back() {
     bench.ack(at(96), &[(8, 9), (0, 0)]);
     assert!(bench.record.lock().unwrap().spurious.is_empty());
     assert_eq!(bench.recovery.stats().counts.packets_spuriously_lost, 1);
-    // Packet 1 of the first episode is still missing, which does not matter to the second.
+    // Packet 1 of the first episode is still missing, which does not matter for the second.
     bench.ack(at(97), &[(5, 9), (2, 2)]);
     let spurious = bench.record.lock().unwrap().spurious.clone();
     assert_eq!(spurious.last().map(|event| event.still_lost), Some(0));
@@ -331,7 +331,7 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
     assert_eq!(bench.deadline(), None);
     let counts = bench.recovery.stats().counts;
     assert_eq!((counts.packets_sent, counts.packets_lost), (4, 0));
-    // No timer is set for one either.
+    // No timer is set for an ACK-only packet either.
     bench.send_ack_only(at(100));
     let number = bench.send(at(100));
     bench.ack(at(130), &[(number, number)]);
@@ -342,7 +342,8 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
 fn example_of_persistent_congestion(bench: &mut Bench) {
     let s = |seconds: u64| at(seconds * 1000);
     bench.send(s(0));
-    // smoothed 600 ms, variation 300 ms, max_ack_delay 200 ms: 2 seconds.
+    // The smoothed RTT is 600 ms, the variation 300 ms and max_ack_delay 200 ms, which results in 2
+    // seconds.
     bench.context.max_ack_delay = ms(200);
     bench.ack(at(600), &[(0, 0)]);
     for second in [1, 2, 3, 4, 5, 6, 8, 12] {
@@ -356,7 +357,7 @@ fn the_example_of_persistent_congestion() {
     example_of_persistent_congestion(&mut bench);
     bench.send(at(12_100));
     let outcome = bench.ack(at(12_700), &[(9, 9)]);
-    // Packet 8 was sent 700 ms ago, which is late enough too: 9/8 of 600 ms is 675.
+    // Packet 8 was sent 700 ms ago, which is also long enough: 9/8 of 600 ms is 675 ms.
     assert_eq!(bench.lost(), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(outcome.persistent_congestion);
     assert!(bench.last_report().persistent_congestion);
@@ -364,8 +365,8 @@ fn the_example_of_persistent_congestion() {
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
 }
 
-/// RFC 9000 §14.4: their loss is not reported to the controller either, and they stop being in
-/// flight like any other packet.
+/// RFC 9000 §14.4: the loss of probes is not reported to the controller either, and they stop being
+/// in flight like any other packet.
 #[test]
 fn lost_probes_are_no_evidence_of_persistent_congestion() {
     let mut bench = Bench::new();
@@ -473,7 +474,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
     assert!(!bench.last_report().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
-    // A packet that was declared lost before arrives too late to count.
+    // A packet that was declared lost earlier arrives too late to count.
     for _ in 0..4 {
         bench.send(at(510));
     }
@@ -488,7 +489,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
 
 #[test]
 fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed() {
-    // RFC 9002 §5.3. A peer that reports more than max_ack_delay would make the path seem shorter.
+    // RFC 9002 §5.3. A peer that reports more than max_ack_delay would make the RTT appear smaller.
     let smoothed = |is_confirmed: bool| {
         let mut bench = Bench::new();
         bench.context.handshake_confirmed = is_confirmed;
@@ -498,8 +499,8 @@ fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed()
         bench.try_ack(SpaceId::Application, at(220), ms(64), &[(number, number)]).unwrap();
         bench.recovery.stats().rtt.unwrap().smoothed
     };
-    // Of 120 ms, 25 ms or all of the 64 ms are the peer's delay: (7 x 40 + 95) / 8 and (7 x 40 +
-    // 56) / 8.
+    // Of the 120 ms, either 25 ms or all 64 ms are the peer's ACK delay: (7 x 40 + 95) / 8 and (7 x
+    // 40 + 56) / 8.
     assert_eq!(smoothed(true), Duration::from_micros(46_875));
     assert_eq!(smoothed(false), Duration::from_micros(42_000));
 }

@@ -1,4 +1,4 @@
-//! The memory for sent packets, and the number of lookups.
+//! The memory used for sent packets, and the number of lookups.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -27,7 +27,7 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
         assert!(space(&bench).bytes_remembered() <= 1 << 20);
     }
     assert_eq!(bench.in_flight(), SIZE);
-    // The newest are kept, and an acknowledgment of older ones is not an error.
+    // The newest packets are kept, and an acknowledgment of older ones is not an error.
     bench.acked();
     let outcome = bench.ack(at(15_000), &[(139_999, 140_000), (50_000, 50_001), (0, 0)]);
     assert!(outcome.newly_acked_any);
@@ -40,8 +40,8 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
     );
 }
 
-/// RFC 9002 §A.7: the largest acknowledged number is updated, whichever packet it was. There is no
-/// sample (§5.1) if the time when that packet was sent is unknown.
+/// RFC 9002 §A.7: the largest acknowledged number is updated for any packet. If that packet's send
+/// time is unknown, there is no RTT sample (§5.1).
 #[test]
 fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
     let mut bench = Bench::new();
@@ -101,8 +101,8 @@ fn what_the_window_governs_waits_while_too_much_is_remembered() {
     assert_eq!(bench.recovery.may_send(at(40)), Ok(()));
 }
 
-/// Acknowledged packets take no room: 70,000 packets in flight are 84 MB, and even more between
-/// them are acknowledged.
+/// Acknowledged packets take up no room: 70,000 packets in flight are 84 MB, and even more packets
+/// between them are acknowledged.
 #[test]
 fn what_is_settled_does_not_make_the_window_wait() {
     const IN_FLIGHT: u64 = 70_000;
@@ -119,7 +119,7 @@ fn what_is_settled_does_not_make_the_window_wait() {
     }
 }
 
-/// Returns the maximum number of packets that `act` looks up in one call, over calls for all of
+/// Returns the maximum number of packets that `act` looks up in one call, calling it for all of
 /// `numbers`.
 fn most_lookups(
     bench: &mut Bench,

@@ -1,5 +1,4 @@
-//! RFC 9000 §12.3, §13.1, §21.4: the packet numbers that are used, and those that may be
-//! acknowledged.
+//! RFC 9000 §12.3, §13.1, §21.4: which packet numbers are used, and which may be acknowledged.
 
 use clearway_wire::TransportErrorCode;
 
@@ -77,7 +76,7 @@ fn skipped_packet_numbers_cannot_be_acknowledged() {
     let gaps: Vec<u64> = skipped.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| (32..=67).contains(gap)), "{gaps:?}");
     assert!(gaps.iter().any(|gap| *gap != gaps[0]), "at random");
-    // Even much later.
+    // This also applies much later.
     let last = *skipped.last().unwrap();
     assert!(bench.try_ack(APPLICATION, at(next), Default::default(), &[(last, last)]).is_err());
 }
@@ -117,7 +116,7 @@ fn the_last_thirty_two_skipped_numbers_are_remembered() {
 fn a_skipped_number_is_no_reordering() {
     let mut bench = skipping();
     let mut next = 0;
-    // Send until a number was just skipped.
+    // Sends packets until a number has just been skipped.
     loop {
         let number = bench.send(at(0));
         if number != next {
@@ -128,7 +127,7 @@ fn a_skipped_number_is_no_reordering() {
     let skipped = next;
     bench.send(at(0));
     assert_eq!(bench.recovery.next_packet_number(APPLICATION).unwrap().get(), skipped + 3);
-    // Packet `skipped - 1` is two packets, but three numbers, before `skipped + 2`.
+    // Packet `skipped - 1` is two packets, but three packet numbers, before `skipped + 2`.
     bench.ack(at(100), &[(skipped + 2, skipped + 2)]);
     assert!(!bench.lost().contains(&(skipped - 1)));
     bench.send(at(0));

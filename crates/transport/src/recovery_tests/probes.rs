@@ -1,4 +1,4 @@
-//! RFC 9002 §6.2: probe timeouts; and law 8: a timer is always set.
+//! RFC 9002 §6.2: probe timeouts; law 8: a timer is always set.
 
 use crate::SpaceId;
 use crate::recovery::Expired;
@@ -51,12 +51,13 @@ fn no_packet_is_offered_twice_before_all_others_were() {
             bench.send(deadline);
         }
     }
-    // 3, 4 and 5 are the copies of 0, 1 and 2.
+    // Packets 3, 4 and 5 are copies of 0, 1 and 2.
     assert_eq!(offered, [0, 1, 2, 3, 4, 5]);
 }
 
-/// A response that was sent after the first of several consecutive timeouts, and was lost, waited
-/// for an acknowledgment while the probes repeated what had been outstanding before.
+/// Regression test: a response sent after the first of several consecutive timeouts was lost and
+/// waited for an acknowledgment, while the probes only repeated packets that had been outstanding
+/// before.
 #[test]
 fn packets_that_were_sent_after_the_first_timeout_are_offered_too() {
     let mut bench = Bench::new();
@@ -136,7 +137,7 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
 
 #[test]
 fn a_new_client_has_a_deadline_before_it_sends() {
-    // Row 79: the timeout always has a start.
+    // Row 79: the timeout always has a start time.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     assert_eq!(bench.deadline(), Some(at(999)));
@@ -144,8 +145,7 @@ fn a_new_client_has_a_deadline_before_it_sends() {
 
 #[test]
 fn early_data_alone_keeps_the_handshake_probed() {
-    // Row 68: there may be no timeout in any space; no timer may remain expired, and none may be
-    // missing.
+    // Row 68: even if no space has a timeout, no timer may stay expired, and none may be missing.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send(at(0));
@@ -165,7 +165,7 @@ fn padding_in_flight_arms_the_timer() {
     bench.recovery.transmitted(at(5)).unwrap();
     assert_eq!(bench.in_flight(), 1200);
     assert_eq!(bench.deadline(), Some(at(5) + ms(999 + 25)));
-    // But it does not postpone the timer of ack-eliciting packets.
+    // The packet does not postpone the timer of ack-eliciting packets.
     bench.send(at(10));
     let deadline = bench.deadline();
     bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
@@ -174,8 +174,8 @@ fn padding_in_flight_arms_the_timer() {
 }
 
 /// A client's padded ACK of an Initial packet stays in flight when the ClientHello that was sent
-/// before it is lost. The timer that the ClientHello started must not apply to the padding: it
-/// would expire early.
+/// before it is lost. The timer started by the ClientHello must not apply to the padding, because
+/// it would expire too early.
 #[test]
 fn padding_that_outlives_what_was_lost_has_a_timeout_of_its_own() {
     let mut bench = Bench::new();
@@ -187,7 +187,7 @@ fn padding_that_outlives_what_was_lost_has_a_timeout_of_its_own() {
     bench.recovery.transmitted(at(100)).unwrap();
     assert_eq!(bench.expire(bench.deadline().unwrap()), Expired::Losses);
     assert_eq!((bench.lost(), bench.in_flight()), (vec![lost], 1200));
-    // A round trip of 50 ms with a variation of 25 ms.
+    // The RTT is 50 ms with a variation of 25 ms.
     assert_eq!(bench.deadline(), Some(at(100) + ms(150)));
 }
 

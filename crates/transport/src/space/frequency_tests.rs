@@ -37,7 +37,7 @@ fn received() -> ReceivedPackets {
     ReceivedPackets::new(AckPolicy::new(2, Duration::from_millis(25)), false)
 }
 
-/// A space whose peer requested that ACKs are sent only because of reordering, marks or
+/// Returns a space whose peer requested that ACKs be sent only because of reordering, marks or
 /// IMMEDIATE_ACK.
 fn patient(reordering: u32) -> ReceivedPackets {
     let mut space = received();
@@ -45,7 +45,7 @@ fn patient(reordering: u32) -> ReceivedPackets {
     space
 }
 
-/// Returns whether an ACK frame is due immediately for a packet; it is then written.
+/// Returns whether an ACK frame is due immediately for a packet; if so, writes it.
 fn acknowledges(space: &mut ReceivedPackets, value: u64, ecn: EcnCodepoint) -> bool {
     space.on_packet(number(value), at(0), true, ecn);
     let is_due = space.is_due(at(0));
@@ -61,12 +61,12 @@ fn acknowledge(space: &mut ReceivedPackets) {
     assert!(space.write_ack(at(0), 3, &mut PacketContents::new(&mut writer, &mut Vec::new())));
 }
 
-/// Returns the packets of `list` that are acknowledged immediately.
+/// Returns the packets of `list` that trigger an immediate acknowledgment.
 fn acknowledged(space: &mut ReceivedPackets, list: &[u64]) -> Vec<u64> {
     list.iter().copied().filter(|value| acknowledges(space, *value, EcnCodepoint::NotEct)).collect()
 }
 
-/// The tables of §6.2.1.
+/// Tests the examples in the tables of §6.2.1.
 #[test]
 fn the_drafts_examples_of_reordering() {
     assert_eq!(acknowledged(&mut patient(3), &[0, 1, 3, 4, 5, 8, 9, 10]), [5, 9, 10]);
@@ -138,7 +138,7 @@ fn an_immediate_ack_concerns_its_own_packet() {
     assert_eq!(acknowledged(&mut space, &[0, 1, 2]), [0]);
 }
 
-/// §6.3: only a mark that follows an unmarked packet.
+/// §6.3: only a mark that follows an unmarked packet triggers an immediate ACK.
 #[test]
 fn of_marks_in_a_row_the_first_is_acknowledged_at_once() {
     use EcnCodepoint::{Ce, Ect0};

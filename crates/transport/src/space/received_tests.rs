@@ -25,7 +25,7 @@ fn receive(space: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) 
     }
 }
 
-/// A written ACK frame: its delay, its ranges in descending order, its token.
+/// A written ACK frame: its delay, its ranges in descending order, and its tokens.
 type Written = (u64, Vec<(u64, u64)>, Vec<Token>);
 
 fn write(space: &mut ReceivedPackets, now: Timestamp, room: usize) -> Option<Written> {
@@ -157,8 +157,8 @@ fn a_packet_after_a_known_gap_waits_like_any_other() {
     write(&mut space, at(0), 1200);
     space.on_packet(number(6), at(1), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(1)));
-    // A packet that is not ack-eliciting reveals the gap; the next ack-eliciting one triggers the
-    // ACK.
+    // A packet that is not ack-eliciting reveals the gap, and the next ack-eliciting packet
+    // triggers the ACK.
     write(&mut space, at(1), 1200);
     space.on_packet(number(8), at(2), false, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), None);
@@ -224,8 +224,8 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
 #[test]
 fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
     // RFC 9000 §12.3: the number below which all packets are discarded must allow for large
-    // variations of the round-trip time. An ACK that the peer received does not matter for packets
-    // that it did not report.
+    // variations of the round-trip time. That the peer received an ACK does not matter for packets
+    // that the ACK did not report.
     let mut space = received();
     receive(&mut space, [0, 1, 2, 5]);
     space.on_packet(number(6), at(0), true, EcnCodepoint::NotEct);
@@ -265,7 +265,7 @@ fn ranges_are_capped_and_the_oldest_go() {
     assert!(space.is_duplicate(number(0)), "forgotten, so not accepted any more");
     assert!(space.is_duplicate(number(19_999)));
     assert!(!space.is_duplicate(number(19_998)));
-    // A packet below all of them, with no room for it.
+    // A packet below all ranges, for which there is no room.
     space.on_packet(number(2), at(0), true, EcnCodepoint::NotEct);
     assert!(space.ranges.len() <= MAX_RANGES);
     assert_eq!(ranges(&mut space).len(), MAX_RANGES_WRITTEN);

@@ -1,4 +1,4 @@
-//! Consistency checks of state that is kept for all streams together.
+//! Consistency checks of state that covers all streams.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ impl Streams {
     /// Checks that every sum, count and queue agrees with the streams.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a value does not agree, which is a bug in this crate.
     pub(crate) fn check_caches(&self) {
         self.table.check_caches();
         let mut kept = BTreeMap::new();

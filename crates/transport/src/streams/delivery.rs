@@ -11,8 +11,8 @@ use super::{StreamEvent, Streams};
 use crate::token::Token;
 
 impl Streams {
-    /// Handles the acknowledgment of the packet with the frame that left `token`; it may have been
-    /// declared lost before.
+    /// Handles the acknowledgment of the packet that carried the frame recorded in `token`; the
+    /// packet may have been declared lost before.
     pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {
@@ -60,8 +60,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// Handles the loss of the packet with the frame that left `token`. The frame is sent again
-    /// with its current contents, if it is still needed.
+    /// Handles the loss of the packet that carried the frame recorded in `token`. The frame is sent
+    /// again with its current contents, if it is still needed.
     pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {

@@ -8,8 +8,8 @@ use clearway_wire::StreamId;
 use super::StreamEvent;
 
 /// Events that the application has not taken yet. There is at most one of each kind per stream, and
-/// at most one of each kind that does not belong to a stream. So the queue is bounded by the open
-/// streams, and by those that the application itself has ended.
+/// at most one of each kind that does not belong to a stream. The queue is therefore bounded by the
+/// number of open streams and of streams that the application itself has ended.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<StreamEvent>,
@@ -27,7 +27,7 @@ impl Events {
         self.queue.shrink_to_fit();
     }
 
-    /// Adds an event of one stream. The caller ensures that it is not in the queue already.
+    /// Adds an event of one stream. The caller ensures that the event is not already in the queue.
     pub(super) fn push(&mut self, event: StreamEvent) {
         self.queue.push_back(event);
     }
@@ -39,7 +39,8 @@ impl Events {
         }
     }
 
-    /// Adds the event that the peer permits another stream, after one was refused.
+    /// Adds the event that the peer permits another stream, after the application was unable to
+    /// open one.
     pub(super) fn push_available(&mut self, direction: Direction) {
         if !core::mem::replace(self.available.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::StreamsAvailable(direction));
@@ -50,7 +51,7 @@ impl Events {
     /// the streams and directions.
     ///
     /// # Panics
-    /// If it does not: a bug in this crate.
+    /// If it does not, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, readable: &[StreamId], writable: &[StreamId]) {
         let count = |event| self.queue.iter().filter(|queued| **queued == event).count();

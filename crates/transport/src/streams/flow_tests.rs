@@ -107,7 +107,7 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
     assert_eq!(window.window(), 300, "the maximum holds");
 }
 
-/// Otherwise a stream that is no longer read could use up what the connection permits.
+/// Otherwise, a stream that is no longer read could use up the connection's credit.
 #[test]
 fn the_connections_limit_rises_with_a_stream_that_grows_while_nothing_is_read() {
     let mut stream = ReceiveWindow::new(80, 1000);
@@ -136,7 +136,7 @@ fn a_blocked_peer_gets_the_highest_possible_limit() {
 }
 
 proptest! {
-    /// S18: no more than was received is consumed, the limit never falls, and a peer at the limit
+    /// S18: no more is consumed than was received, the limit never falls, and a peer at the limit
     /// has at least half a window once everything is consumed.
     #[test]
     fn ledger(steps in prop::collection::vec((any::<bool>(), 0u64..300, 0u64..500), 1..200)) {

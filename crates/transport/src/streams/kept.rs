@@ -1,15 +1,15 @@
 //! The amount of written data that is kept, by stream priority.
 
-/// The number of priorities without data that are remembered, to avoid an allocation each time one
-/// is used again.
+/// The number of priorities without data that are kept, to avoid an allocation each time one is
+/// used again.
 const SPARE_LEVELS: usize = 16;
 
 /// Bytes that were written and not acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     total: u64,
-    /// Priorities and their bytes, ascending: the last is sent first. Few priorities are in use at
-    /// a time.
+    /// Priorities and their bytes, in ascending order; the last one is sent first. Only a few
+    /// priorities are in use at a time.
     levels: Vec<(i32, u64)>,
 }
 
@@ -19,8 +19,8 @@ impl Kept {
         self.total
     }
 
-    /// Returns the bytes of the streams that are sent before or together with one of this priority.
-    /// Less urgent data waits for it in the send buffer, and must not take its room.
+    /// Returns the bytes of the streams that are sent before or together with a stream of this
+    /// priority. Less urgent data waits behind it in the send buffer and must not take up its room.
     pub(super) fn of_at_least(&self, priority: i32) -> u64 {
         let urgent = self.levels.iter().rev().take_while(|(level, _)| *level >= priority);
         urgent.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -66,7 +66,7 @@ impl Kept {
     /// Checks that the kept bytes of each priority are `bytes`.
     ///
     /// # Panics
-    /// If they are not: a bug in this crate.
+    /// If they are not, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, bytes: &std::collections::BTreeMap<i32, u64>) {
         let levels = self.levels.iter().copied().filter(|(_, bytes)| *bytes > 0);

@@ -7,12 +7,12 @@ use clearway_wire::VarInt;
 /// §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
 
-/// The streams of one direction that this endpoint opens.
+/// The locally initiated streams of one type (bidirectional or unidirectional).
 #[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct LocalStreams {
     opened: u64,
     maximum: u64,
-    /// Whether the application was refused a stream, and waits for the limit to rise.
+    /// Whether the application was unable to open a stream and waits for the limit to rise.
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
@@ -23,7 +23,7 @@ impl LocalStreams {
         self.opened
     }
 
-    /// Returns the index of the next stream, which counts as opened; `None` at the peer's limit.
+    /// Returns the index of the next stream and counts it as opened; `None` at the peer's limit.
     pub(super) fn open(&mut self) -> Option<u64> {
         if self.opened >= self.maximum {
             self.awaits_stream = true;
@@ -41,8 +41,8 @@ impl LocalStreams {
         rises && core::mem::take(&mut self.awaits_stream)
     }
 
-    /// Handles the rejection of early data: the peer's limit is unknown again. Streams that were
-    /// opened stay open.
+    /// Handles the rejection of early data, which makes the peer's limit unknown again. Streams
+    /// that were opened stay open.
     pub(super) fn restart(&mut self) {
         self.maximum = 0;
         self.reported_at = None;
@@ -58,7 +58,8 @@ impl LocalStreams {
         self.opened > self.maximum
     }
 
-    /// Returns the limit for a STREAMS_BLOCKED frame to send, if any: once per limit.
+    /// Returns the limit for the STREAMS_BLOCKED frame to send, if any; the frame is sent once per
+    /// limit.
     pub(super) fn pending_blocked(&self) -> Option<VarInt> {
         let owed = self.awaits_stream && self.reported_at != Some(self.maximum);
         owed.then(|| VarInt::saturating(self.maximum))
@@ -75,7 +76,7 @@ impl LocalStreams {
     }
 }
 
-/// The streams of one direction that the peer opens.
+/// The peer-initiated streams of one type (bidirectional or unidirectional).
 #[derive(Clone, Copy, Debug, Pack)]
 pub(super) struct RemoteStreams {
     opened: u64,
@@ -87,7 +88,7 @@ pub(super) struct RemoteStreams {
     pending_maximum: bool,
 }
 
-/// The peer opened more streams than permitted.
+/// An error: the peer opened more streams than permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyStreams;
 
@@ -100,7 +101,7 @@ impl RemoteStreams {
     }
 
     /// Records that the peer used the stream with `index`, which also opens all lower ones (RFC
-    /// 9000 §3.2). Returns the indices of those that are new.
+    /// 9000 §3.2). Returns the indices of the newly opened streams.
     pub(super) fn on_used(&mut self, index: u64) -> Result<core::ops::Range<u64>, TooManyStreams> {
         if index >= self.maximum {
             return Err(TooManyStreams);
@@ -127,9 +128,9 @@ impl RemoteStreams {
         self.renew_if_worth_it();
     }
 
-    /// Decides whether to send a new limit: when the peer has used half of the limit that it knows,
-    /// or when the limit can rise by an eighth. So the peer can nearly always open as many streams
-    /// as permitted, and one frame covers several streams.
+    /// Decides whether to send a new limit: a new limit is sent when the peer has used half of the
+    /// limit that it knows, or when the limit can rise by an eighth. The peer can therefore nearly
+    /// always open as many streams as permitted, and one frame covers several streams.
     fn renew_if_worth_it(&mut self) {
         let left = self.maximum.saturating_sub(self.opened);
         let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);
@@ -138,8 +139,8 @@ impl RemoteStreams {
         }
     }
 
-    /// Handles the peer's report that it is blocked at `limit`. If a higher limit was sent, that
-    /// frame may have been lost.
+    /// Handles the peer's report that it is blocked at `limit`. If a higher limit was already sent,
+    /// that frame may have been lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.renew();
         self.pending_maximum |= limit < self.maximum;

@@ -25,15 +25,15 @@ pub struct StreamProgress {
     pub acknowledged: u64,
     /// The number of written bytes that the peer has not acknowledged.
     pub outstanding: u64,
-    /// Whether data waits that the peer's flow control limit for this stream does not permit
-    /// sending (RFC 9000 §4.1).
+    /// Whether data is waiting that the peer's flow control limit for this stream does not permit
+    /// (RFC 9000 §4.1).
     pub is_blocked: bool,
-    /// The largest offset sent by the peer, gaps included.
+    /// The largest offset sent by the peer, including gaps.
     pub received: u64,
 }
 
-/// How many more bytes the peer's flow control permits to write to a stream (RFC 9000 §4.1). Both
-/// limits apply.
+/// How many more bytes may be written to a stream under the peer's flow control limits (RFC 9000
+/// §4.1). Both limits apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendCredits {
     /// The credit of the stream.
@@ -42,13 +42,13 @@ pub struct SendCredits {
     pub connection: u64,
 }
 
-/// The reason that nothing can be read.
+/// The reason why nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The peer reset the stream, with this application error code (RFC 9000 §19.4).
     Reset(VarInt),
-    /// There is no such stream, or it has ended, or it cannot be read, or the application stopped it.
+    /// The stream does not exist, has ended, cannot be read, or was stopped by the application.
     UnknownStream,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for ReadError {
 
 impl core::error::Error for ReadError {}
 
-/// The reason that nothing can be written.
+/// The reason why nothing can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -74,7 +74,7 @@ pub enum WriteError {
     Stopped(VarInt),
     /// The application has finished or reset the stream.
     Closed,
-    /// There is no such stream, or it has ended, or it cannot be written.
+    /// The stream does not exist, has ended, or cannot be written.
     UnknownStream,
 }
 
@@ -92,13 +92,13 @@ impl fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
-/// The reason that a stream cannot be reset in part.
+/// The reason why a stream cannot be partially reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ResetAtError {
     /// The peer does not accept RESET_STREAM_AT frames.
     Unsupported,
-    /// There is no such stream, or it has ended, or it cannot be written.
+    /// The stream does not exist, has ended, or cannot be written.
     UnknownStream,
 }
 
@@ -119,7 +119,7 @@ impl From<UnknownStream> for ResetAtError {
     }
 }
 
-/// There is no such stream, or it has ended, or it carries no data in that direction.
+/// An error: the stream does not exist, has ended, or carries no data in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownStream;
@@ -138,8 +138,9 @@ impl core::error::Error for UnknownStream {}
 pub enum StreamEvent {
     /// The peer opened at least one stream; accept streams until there are none.
     Opened(Direction),
-    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and
-    /// for a reset even while data is unread, for streams that this endpoint opened or accepted.
+    /// A stream is readable: it has data, its end (FIN) or a reset. Reported once after a read was
+    /// blocked, and for a reset even while data is unread. Applies to streams that this endpoint
+    /// opened or accepted.
     Readable(StreamId),
     /// Data can be written again, after a write that was not accepted completely.
     Writable(StreamId),
@@ -154,16 +155,16 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// The peer has acknowledged the reset.
     ResetAcknowledged(StreamId),
-    /// A stream can be opened again, after one was refused.
+    /// A stream can be opened again, after an attempt failed because of the stream limit.
     StreamsAvailable(Direction),
 }
 
 /// The limit that blocks waiting data (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowControlBlock {
-    /// The peer's limit on all streams together.
+    /// The peer's limit for all streams together.
     Connection,
-    /// The peer's limit on each stream that has data.
+    /// The peer's limit for each stream that has data.
     Stream,
 }
 

@@ -73,8 +73,8 @@ impl Packing for Streams {
 }
 
 impl Streams {
-    /// Returns whether nothing is pending: no frame to send, no event to take, no data on any
-    /// stream.
+    /// Returns whether nothing is pending: there are no frames to send, no events to take, and no
+    /// data on any stream.
     fn is_settled(&self) -> bool {
         !self.queues.is_used()
             && self.blocked == 0

@@ -1,12 +1,13 @@
 //! Reassembly of a stream's data in order (RFC 9000 §2.2).
 //!
 //! Received bytes are copied once, out of the packet, into chunks, and the application gets slices
-//! of these. Bytes in order are appended to one growing chunk, so that a bulk transfer allocates
-//! once per chunk. Bytes beyond a gap are stored in pieces that grow in the same way, and become
-//! chunks without another copy when the gap closes.
+//! of these chunks. In-order bytes are appended to one growing chunk, so that a bulk transfer
+//! allocates once per chunk. Bytes beyond a gap are stored in pieces that grow in the same way, and
+//! become chunks without another copy when the gap closes.
 //!
 //! The memory that a peer can use is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and
-//! their size. So a stream of tiny fragments costs no more than a small multiple of its data.
+//! their size. A stream of tiny fragments therefore costs no more than a small multiple of its
+//! data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -21,14 +22,14 @@ const MAX_CHUNK: usize = 32 << 10;
 /// Pieces of up to this many bytes are copied to a neighbor instead of being kept separately.
 const COPY_LIMIT: usize = 4 << 10;
 
-/// The number of pieces that may be kept, however small they are.
+/// The number of pieces that may be kept, regardless of how small they are.
 const MAX_PIECES: usize = 1024;
 
-/// One more piece may be kept for every this many bytes beyond gaps. A path that loses every other
-/// packet leaves packet-sized pieces, which are much larger.
+/// One additional piece may be kept for every this many bytes beyond gaps. A path that loses every
+/// other packet leaves packet-sized pieces, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 
-/// The peer left more gaps than a network would cause.
+/// An error: the peer left more gaps than a network would cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyGaps;
 
@@ -45,9 +46,9 @@ pub(super) struct Reassembly {
 /// Data that the application has not read.
 #[derive(Debug, Default)]
 struct UnreadData {
-    /// Data in order, before `tail`. No chunk is empty.
+    /// In-order data before `tail`. No chunk is empty.
     chunks: VecDeque<Bytes>,
-    /// The last data in order, with room for more.
+    /// The last in-order data, with room for more.
     tail: BytesMut,
     /// Data beyond `end`, by offset. The pieces never overlap, and no piece is empty.
     pieces: BTreeMap<u64, BytesMut>,
@@ -62,24 +63,24 @@ impl Unused for UnreadData {
 }
 
 impl Reassembly {
-    /// Creates a stream of which everything below `offset` was read, and nothing beyond it was
+    /// Creates a stream on which everything below `offset` was read and nothing beyond it was
     /// received.
     pub(super) fn at(offset: u64) -> Self {
         Self { read_offset: offset, end: offset, held: OnDemand::default() }
     }
 
-    /// Returns whether there is nothing to read, nothing beyond a gap, and no memory allocated for
-    /// it.
+    /// Returns whether there is nothing to read, no data beyond a gap, and no memory allocated for
+    /// data.
     pub(super) const fn is_empty(&self) -> bool {
         self.readable() == 0 && !self.held.is_used()
     }
 
-    /// Returns the offset of the first missing byte: everything below has been received.
+    /// Returns the offset of the first missing byte. Everything below has been received.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Returns the offset of the next byte to read: everything below was read or discarded.
+    /// Returns the offset of the next byte to read. Everything below was read or discarded.
     pub(super) const fn read_offset(&self) -> u64 {
         self.read_offset
     }
@@ -106,7 +107,7 @@ impl Reassembly {
         }
     }
 
-    /// Starts another stream, after [`Self::empty`].
+    /// Starts another stream after a call of [`Self::empty`].
     pub(super) fn restart(&mut self) {
         (self.read_offset, self.end) = (0, 0);
     }
@@ -141,7 +142,7 @@ impl Reassembly {
                 }
                 data
             }
-            // It is full and completely read, so it need not be shared.
+            // The tail is full and completely read, so it need not be shared.
             None if max >= tail.len() && tail.len() == tail.capacity() => {
                 core::mem::take(tail).freeze()
             }
@@ -154,7 +155,7 @@ impl Reassembly {
     /// Checks that the cached lengths agree with the data.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a length does not agree, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let UnreadData { chunks, tail, pieces, piece_bytes } = &*self.held;
@@ -275,8 +276,8 @@ fn piece_end(start: u64, piece: &BytesMut) -> u64 {
     start.saturating_add(piece.len() as u64)
 }
 
-/// Converts a difference of offsets to a length in memory. One that does not fit exceeds any data
-/// in memory.
+/// Converts a difference of offsets to a length in memory. A value that does not fit exceeds any
+/// data in memory.
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

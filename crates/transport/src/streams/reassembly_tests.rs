@@ -32,7 +32,7 @@ fn capacity(reassembly: &Reassembly) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever the order, overlap and duplication, each byte of the stream is read once.
+    /// Regardless of order, overlap and duplication, each byte of the stream is read once.
     #[test]
     fn any_order_gives_the_bytes(
         frames in prop::collection::vec((0u64..3000, 0usize..900, 0usize..700), 0..80),
@@ -58,7 +58,8 @@ proptest! {
         prop_assert_eq!(length as u64, reassembly.end());
     }
 
-    /// Whatever arrives, memory stays within a small multiple of the bytes and the permitted pieces.
+    /// Whatever data arrives, memory stays within a small multiple of the bytes plus the permitted
+    /// pieces.
     #[test]
     fn memory_is_bounded(
         frames in prop::collection::vec((1u64..100_000, 1usize..40), 1000..1500),

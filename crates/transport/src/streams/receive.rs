@@ -15,7 +15,7 @@ enum Part {
 }
 
 impl Streams {
-    /// Processes STREAM.
+    /// Processes a STREAM frame.
     pub(crate) fn on_stream(
         &mut self,
         now: Timestamp,
@@ -36,7 +36,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes RESET_STREAM.
+    /// Processes a RESET_STREAM frame.
     pub(crate) fn on_reset_stream(
         &mut self,
         now: Timestamp,
@@ -54,7 +54,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes RESET_STREAM_AT.
+    /// Processes a RESET_STREAM_AT frame.
     pub(crate) fn on_reset_stream_at(
         &mut self,
         now: Timestamp,
@@ -72,7 +72,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes STOP_SENDING: the stream is reset with the same error code.
+    /// Processes a STOP_SENDING frame: the stream is reset with the same error code.
     pub(crate) fn on_stop_sending(
         &mut self,
         frame: &frame::StopSending,
@@ -93,14 +93,14 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes MAX_DATA.
+    /// Processes a MAX_DATA frame.
     pub(crate) fn on_max_data(&mut self, frame: &frame::MaxData) {
         if self.flow.send.raise(frame.maximum.get()) {
             self.wake_for_credit();
         }
     }
 
-    /// Processes MAX_STREAM_DATA.
+    /// Processes a MAX_STREAM_DATA frame.
     pub(crate) fn on_max_stream_data(
         &mut self,
         frame: &frame::MaxStreamData,
@@ -116,17 +116,18 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes MAX_STREAMS.
+    /// Processes a MAX_STREAMS frame.
     pub(crate) fn on_max_streams(&mut self, frame: &frame::MaxStreams) {
         self.raise_stream_count(frame.direction, frame.maximum);
     }
 
-    /// Processes DATA_BLOCKED. If credit was returned since, a MAX_DATA frame is sent immediately.
+    /// Processes a DATA_BLOCKED frame. If credit has been returned since the last update, a
+    /// MAX_DATA frame is sent immediately.
     pub(crate) fn on_data_blocked(&mut self, frame: &frame::DataBlocked) {
         self.flow.on_peer_blocked(frame.limit.get());
     }
 
-    /// Processes STREAM_DATA_BLOCKED.
+    /// Processes a STREAM_DATA_BLOCKED frame.
     pub(crate) fn on_stream_data_blocked(
         &mut self,
         frame: &frame::StreamDataBlocked,
@@ -142,13 +143,14 @@ impl Streams {
         Ok(())
     }
 
-    /// Processes STREAMS_BLOCKED.
+    /// Processes a STREAMS_BLOCKED frame.
     pub(crate) fn on_streams_blocked(&mut self, frame: &frame::StreamsBlocked) {
         self.remote.get_mut(frame.direction).on_peer_blocked(frame.limit.get());
     }
 
-    /// Returns the stream that a frame belongs to. The first frame of a peer's stream opens it and
-    /// all lower ones (RFC 9000 §3.2). `None` if the stream has ended and the frame is late.
+    /// Returns the stream that a frame belongs to. The first frame of a peer's stream opens that
+    /// stream and all lower-numbered ones (RFC 9000 §3.2). Returns `None` if the stream has ended
+    /// and the frame is late.
     fn find_or_create(
         &mut self,
         id: StreamId,

@@ -30,8 +30,8 @@ pub(super) struct ReceivingPart {
     stopped: Option<VarInt>,
     pending_stop: bool,
     pending_limit: bool,
-    /// Whether the application found nothing to read, or has not learned of the peer's reset, so an
-    /// event has to report when there is something.
+    /// Whether an event has to report when there is something to read, because the application
+    /// found nothing to read or does not know of the peer's reset.
     pub(super) awaits_data: bool,
 }
 
@@ -104,7 +104,7 @@ impl ReceivingPart {
         &self.window
     }
 
-    /// Returns whether nothing more can happen that matters to the application or the peer.
+    /// Returns whether nothing more can happen that the application or the peer would notice.
     pub(super) const fn is_done(&self) -> bool {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
@@ -137,13 +137,13 @@ impl ReceivingPart {
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
     }
 
-    /// Returns whether the application waits for data or the end, and more can be received.
+    /// Returns whether the application waits for data or the end, and more data can be received.
     pub(super) const fn is_waited_for(&self) -> bool {
         self.awaits_data && self.stopped.is_none() && self.state.takes_data()
     }
 
-    /// Returns whether data is known to be missing: before other received data, or before the final
-    /// size.
+    /// Returns whether data is known to be missing, either before other received data or before the
+    /// final size.
     pub(super) fn misses_data(&self) -> bool {
         let end = self.partial.map_or(self.window.received(), |partial| partial.reliable_size);
         end > self.data.end()
@@ -199,7 +199,8 @@ impl ReceivingPart {
         self.final_size = Some(final_size);
         self.pending_limit = false;
         self.pending_stop = false;
-        // Everything that follows is discarded or was delivered already: the reset changes nothing.
+        // Everything that follows is discarded or was already delivered, so the reset changes
+        // nothing.
         if self.stopped.is_some() {
             self.give_back_all(now, connection);
             return Ok(added);
@@ -298,7 +299,7 @@ impl ReceivingPart {
         }
     }
 
-    /// Reads up to `max` bytes or the end, and returns their credit.
+    /// Reads up to `max` bytes or the end, and returns the flow control credit of the bytes read.
     pub(super) fn read(
         &mut self,
         now: Timestamp,
@@ -342,13 +343,13 @@ impl ReceivingPart {
         Ok(ReadOutcome::Blocked)
     }
 
-    /// Returns the error code of a partial reset, if everything before it was read.
+    /// Returns the error code of a partial reset, if all data before the reset was read.
     fn reset_after_data(&self) -> Option<VarInt> {
         let partial = self.partial.filter(|it| self.data.read_offset() >= it.reliable_size);
         partial.map(|partial| partial.code)
     }
 
-    /// Ends the part, since the peer's reset was reported to the application.
+    /// Ends the receiving part, because the peer's reset was reported to the application.
     fn end_reset(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         self.advance(ReceiveInput::ResetRead);
         // A partial reset uses the states of a FIN.
@@ -370,7 +371,8 @@ impl ReceivingPart {
         Ok(self.reset_code)
     }
 
-    /// Returns the credit of `bytes` that were read ahead, or of all of them if there are fewer.
+    /// Returns the credit of `bytes` that were read ahead; if fewer bytes were read ahead, returns
+    /// the credit of all of them.
     pub(super) fn return_credit(
         &mut self,
         now: Timestamp,
@@ -390,7 +392,7 @@ impl ReceivingPart {
         connection.return_credit(now, bytes);
     }
 
-    /// Raises the limit by what was consumed since the last update, however little, because the
+    /// Raises the limit by the bytes consumed since the last update, however few, because the
     /// application waits for data that the peer may have no credit to send. Other streams may hold
     /// the rest of the connection's window, and a receiver must not wait for STREAM_DATA_BLOCKED or
     /// DATA_BLOCKED (RFC 9000 §4.1).
@@ -423,7 +425,8 @@ impl ReceivingPart {
         self.pending_stop = false;
     }
 
-    /// Handles the loss of the STOP_SENDING frame. It is needed until the final size is known.
+    /// Handles the loss of the STOP_SENDING frame. The frame is needed until the final size is
+    /// known.
     pub(super) fn on_stop_lost(&mut self) {
         self.pending_stop = self.stopped.is_some() && self.final_size.is_none();
     }
@@ -460,7 +463,7 @@ impl ReceivingPart {
     /// Checks that the counts agree with the data.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a count does not agree, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         self.data.check_caches();
@@ -476,8 +479,8 @@ impl ReceivingPart {
         self.state == ReceiveState::Receive && self.stopped.is_none()
     }
 
-    /// Returns the connection credit of received data that will not be read. The stream's own
-    /// credit is only accounted for.
+    /// Returns the connection credit of received data that will not be read. For the stream, the
+    /// credit is only recorded as returned.
     fn give_back_all(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         let bytes = self.window.received().saturating_sub(self.window.consumed());
         self.window.consume(now, None, bytes);

@@ -3,33 +3,34 @@ use std::collections::VecDeque;
 
 use clearway_wire::StreamId;
 
-/// The number of bytes that a stream sends before the next one of its priority: a few packets, so
-/// that the streams share fairly and a packet rarely contains data of more than one.
+/// The number of bytes that a stream sends before the next stream of the same priority gets its
+/// turn: a few packets, so that the streams share fairly and a packet rarely contains data of more
+/// than one.
 pub(super) const QUANTUM: u64 = 4800;
 
-/// The number of empty levels that are kept, to avoid an allocation each time a stream waits now
-/// and then.
+/// The number of empty levels that are kept, to avoid an allocation when a stream waits only
+/// occasionally.
 const SPARE_LEVELS: usize = 8;
 
 /// A stream that waits to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WaitingStream {
-    /// Its key in the table.
+    /// The stream's key in the table.
     pub(super) key: usize,
     /// The stream ID.
     pub(super) id: StreamId,
     /// The priority: higher values are sent first.
     pub(super) priority: i32,
-    /// Whether it takes turns with other streams (RFC 9218 §4.2).
+    /// Whether the stream takes turns with other streams (RFC 9218 §4.2).
     pub(super) is_incremental: bool,
 }
 
-/// Chooses the stream that sends next: the one with the highest priority. Within one priority the
-/// incremental streams take turns, and all others together have one turn, in which the lowest ID is
-/// sent first.
+/// Chooses the stream that sends next: the one with the highest priority. Within one priority, the
+/// incremental streams take turns. All non-incremental streams together have one turn, in which the
+/// stream with the lowest ID is sent first.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// The levels by priority, highest first. Few are in use at a time.
+    /// The levels by priority, highest first. Only a few are in use at a time.
     levels: Vec<(i32, Level)>,
     /// The number of waiting streams, in all levels.
     waiting: usize,
@@ -42,7 +43,7 @@ struct Level {
     turns: VecDeque<SchedulerTurn>,
     /// The streams that are not incremental, by ID.
     sequence: VecDeque<(StreamId, usize)>,
-    /// Bytes of the quantum that the current turn has used.
+    /// The number of bytes of the quantum that the current turn has used.
     spent: u64,
 }
 
@@ -81,7 +82,8 @@ impl Scheduler {
         }
     }
 
-    /// Adds or removes a stream, so that it waits only if `waits`.
+    /// Adds or removes a stream, depending on `waits`, so that only waiting streams are in the
+    /// scheduler.
     pub(super) fn set(&mut self, stream: WaitingStream, waited: bool, waits: bool) {
         match (waited, waits) {
             (false, true) => self.insert(stream),
@@ -99,7 +101,7 @@ impl Scheduler {
         self.front = self.find_front();
     }
 
-    /// Removes a waiting stream. This is fast if it is the stream's turn, as it usually is.
+    /// Removes a waiting stream. This is fast if it is that stream's turn, as it usually is.
     pub(super) fn remove(&mut self, waiting: WaitingStream) {
         self.waiting = self.waiting.saturating_sub(1);
         if let Some(level) = self.level(waiting.priority) {
@@ -124,7 +126,7 @@ impl Scheduler {
     /// front is correct.
     ///
     /// # Panics
-    /// If not: a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, waiting: impl Iterator<Item = WaitingStream>) {
         let mut wanted =

@@ -7,8 +7,8 @@ fn stream(key: usize, priority: i32, is_incremental: bool) -> WaitingStream {
     WaitingStream { key, id, priority, is_incremental }
 }
 
-/// Returns the streams that are chosen next, in order, if each always has 1200-byte packets to
-/// send.
+/// Returns the streams that are chosen next, in order, if each stream always has 1200-byte packets
+/// to send.
 fn turns(scheduler: &mut Scheduler, count: usize) -> Vec<usize> {
     let mut turns = Vec::new();
     while turns.len() < count {

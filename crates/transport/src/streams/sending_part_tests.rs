@@ -104,8 +104,8 @@ fn a_stop_resets_with_its_code_once_and_not_after_everything_arrived() {
 }
 
 proptest! {
-    /// Whichever packets are lost, acknowledged or both, each byte is buffered until it is
-    /// acknowledged, and every byte is acknowledged, lost or in flight.
+    /// Regardless of which packets are lost, acknowledged or both, each byte is buffered until it
+    /// is acknowledged, and every byte is acknowledged, lost or in flight.
     #[test]
     fn every_byte_is_accounted_for(
         writes in prop::collection::vec(1usize..300, 1..20),

@@ -2,8 +2,8 @@ use super::flow::ReceiveWindow;
 use super::receiving_part::ReceivingPart;
 use super::sending_part::SendingPart;
 
-/// Maximum number of parts of each kind to keep: as many streams as may end in a batch of datagrams
-/// and be followed by others.
+/// Maximum number of parts of each kind to keep: as many as the streams that may end, and be
+/// replaced by new ones, within a batch of datagrams.
 const MOST: usize = 64;
 
 /// Memory of the parts of ended streams, for reuse by the streams opened next: a stream that
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A reused part equals a new one, whatever its history.
+    /// A reused part equals a new one, regardless of its history.
     #[test]
     fn a_part_that_is_used_again_is_like_a_new_one() {
         let mut spare = Spare::default();

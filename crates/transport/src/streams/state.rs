@@ -6,9 +6,9 @@ use clearway_wire::VarInt;
 /// How the end of a stream is signaled to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StreamEnd {
-    /// By the FIN bit of a STREAM frame.
+    /// The FIN bit of a STREAM frame.
     Fin,
-    /// By a RESET_STREAM_AT frame: the stream is reset, but the data before `reliable_size` is
+    /// A RESET_STREAM_AT frame: the stream is reset, but the data before `reliable_size` is
     /// delivered (draft-ietf-quic-reliable-stream-reset).
     ResetAt {
         /// The application's error code.
@@ -18,21 +18,21 @@ pub(super) enum StreamEnd {
     },
 }
 
-/// The delivery of the frame that ends a stream.
+/// The delivery state of the frame that ends a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Delivery {
-    /// It has to be sent, after it was lost or has changed.
+    /// The frame has to be sent, because it was lost or has changed.
     Owed,
-    /// It is in flight.
+    /// The frame is in flight.
     InFlight,
-    /// It was acknowledged, but some of the data was not.
+    /// The frame was acknowledged, but some of the data was not.
     Acknowledged,
 }
 
 /// The sending part of a stream (RFC 9000 §3.1, figure 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
-    /// Nothing was sent yet. The application may write until it sets an end.
+    /// Nothing has been sent yet. The application may write until it sets an end.
     Ready(Option<StreamEnd>),
     /// Data is being sent. The application may write until it sets an end.
     Send(Option<StreamEnd>),
@@ -46,7 +46,7 @@ pub(super) enum SendState {
         code: VarInt,
         /// The error code of the peer's STOP_SENDING, if that was the cause.
         stopped: Option<VarInt>,
-        /// Whether the frame has to be sent, for the first time or again.
+        /// Whether the frame has to be sent, either for the first time or again.
         is_owed: bool,
     },
     /// RESET_STREAM was acknowledged.
@@ -95,12 +95,12 @@ impl SendState {
         matches!(self, Self::DataReceived(_) | Self::ResetReceived { .. })
     }
 
-    /// Returns whether data is sent, or sent again when lost.
+    /// Returns whether the stream still sends data and retransmits lost data.
     pub(super) const fn carries_data(self) -> bool {
         matches!(self, Self::Ready(_) | Self::Send(_) | Self::DataSent(..))
     }
 
-    /// Returns how the stream ends, unless that is undecided or the whole stream is reset.
+    /// Returns how the stream ends, unless this is undecided or the whole stream is reset.
     pub(super) const fn end(self) -> Option<StreamEnd> {
         match self {
             Self::Ready(end) | Self::Send(end) => end,
@@ -109,7 +109,7 @@ impl SendState {
         }
     }
 
-    /// Returns the end that has to be sent, once all data was sent.
+    /// Returns the end that has to be sent, once all data has been sent.
     pub(super) const fn owed_end(self) -> Option<StreamEnd> {
         match self {
             Self::Ready(end) | Self::Send(end) => end,

@@ -7,7 +7,7 @@ use super::{FlowControlBlock, Streams};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// A STREAM frame that does not contain all available data contains at least this many bytes of it.
+/// The minimum number of data bytes in a STREAM frame that does not contain all available data.
 const LEAST_CUT: usize = 4;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidirectional];
@@ -15,7 +15,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidire
 /// The kind of data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataKind {
-    /// Lost data, or a FIN without data: the peer's limits do not apply.
+    /// Lost data, or a FIN without data; the peer's limits do not apply.
     Creditless,
     /// Data that was never sent.
     Fresh,
@@ -60,7 +60,7 @@ impl Streams {
         }
     }
 
-    /// Reports every limit that blocks data to the peer again.
+    /// Reports all limits that block data to the peer again.
     pub(crate) fn repeat_blocked(&mut self) {
         self.flow.send.on_report_lost();
         let keys: Vec<usize> = self.table.keys().collect();
@@ -188,15 +188,16 @@ impl Streams {
                 DataKind::Creditless => &mut self.queues.creditless,
                 DataKind::Fresh => &mut self.queues.fresh,
             };
-            // The turn ends with the quantum. `settle` ends it if the stream has no more to send.
+            // The turn ends when the quantum is used up. `settle` ends it if the stream has no more
+            // to send.
             scheduler.charge(length as u64);
             self.settle(key);
         }
     }
 
     /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more
-    /// than fits. The stream then stays in its queues, so that nothing else has to be decided.
-    /// Writes nothing otherwise.
+    /// than fits. The stream then stays in its queues, so that no further decision is needed.
+    /// Otherwise, writes nothing.
     pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
         if self.has_more_than(contents.remaining())
             && let Some((_, key)) = self.next_turn()

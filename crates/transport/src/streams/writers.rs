@@ -1,11 +1,11 @@
-//! Streams whose application waits for room to write.
+//! Streams on which the application waits for room to write.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use clearway_units::memory::release_empty_map;
 
-/// The keys of the streams, by descending priority, and within one priority in the order in which
+/// The keys of the streams, by descending priority and, within one priority, in the order in which
 /// they began to wait.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writers {
@@ -36,7 +36,7 @@ impl Writers {
         }
     }
 
-    /// Removes and returns the first stream, if `may_go` returns true for its priority.
+    /// Removes and returns the first stream if `may_go` returns true for its priority.
     pub(super) fn pop_if(&mut self, may_go: impl FnOnce(i32) -> bool) -> Option<usize> {
         let mut levels = self.levels.iter_mut();
         let (Reverse(priority), level) = levels.find(|(_, level)| !level.is_empty())?;
@@ -46,7 +46,7 @@ impl Writers {
     /// Checks that exactly these streams wait, each once, ordered by priority.
     ///
     /// # Panics
-    /// If not: a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, waiting: impl Iterator<Item = (i32, usize)>) {
         let mut wanted = waiting.collect::<Vec<_>>();

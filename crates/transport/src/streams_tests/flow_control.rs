@@ -73,7 +73,7 @@ fn limits_are_raised_seldom_and_in_time() {
         }
     }
     assert_eq!(carried, 1_000_000);
-    // An update for each eighth of the stream's and of the connection's window.
+    // There is one update for each eighth of the stream's window and of the connection's window.
     assert!(updates <= 1_000_000 / 500 + 1_000_000 / 1250, "{updates}");
 }
 
@@ -91,7 +91,8 @@ fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
         for packet in packets(&mut pair.server) {
             told[0] += packet.tokens.iter().filter(|token| **token == Token::MaxData).count();
             told[1] += packet.tokens.iter().filter(|token| **token != Token::MaxData).count();
-            // The data is always delivered: the test is about how often the limits are sent.
+            // The data is always delivered, because the test is about how often the limits are
+            // sent.
             deliver(&mut pair.client, pair.now, &packet).unwrap();
             for token in &packet.tokens {
                 if are_lost {
@@ -213,7 +214,8 @@ fn an_urgent_stream_has_the_send_buffer_for_itself() {
     assert_eq!(pair.client.write(first, data(300_000)), Ok(200_000));
     assert_eq!(pair.client.write(usual, data(100_000)), Ok(0), "the more urgent one counts");
     assert_eq!(pair.client.queues.kept.total(), 550_000);
-    // Once its priority is raised above the others, it has its room, and its writer is woken.
+    // Once the stream's priority is higher than the others', it has its own room in the buffer, and
+    // its writer is woken.
     while pair.client.next_event().is_some() {}
     pair.client.set_priority(usual, 4, false).unwrap();
     assert_eq!(pair.client.next_event(), Some(StreamEvent::Writable(usual)));
@@ -221,7 +223,7 @@ fn an_urgent_stream_has_the_send_buffer_for_itself() {
     check_ledger(&pair.client);
 }
 
-/// Four windows, at least 256 KiB, at most the configured maximum.
+/// The send buffer is four windows, at least 256 KiB, and at most the configured maximum.
 #[test]
 fn the_send_buffer_follows_the_congestion_window() {
     let large = StreamsConfig { send_buffer: 1 << 20, ..config() };
@@ -236,7 +238,7 @@ fn the_send_buffer_follows_the_congestion_window() {
     pair.client.on_congestion_window(1 << 30);
     assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);
     assert_eq!(pair.client.write(id, data(2 << 20)), Ok((1 << 20) - 400_000));
-    // A smaller window does not revoke credit, and does not grant more.
+    // A smaller window does not revoke credit, but grants no more.
     pair.client.on_congestion_window(2400);
     assert_eq!(pair.client.write(id, data(1)), Ok(0));
     assert_eq!(pair.client.statistics().bytes_buffered, 1 << 20);
@@ -332,7 +334,7 @@ fn whoever_awaits_credit_is_told_when_there_is_some() {
         let frame = frame::MaxStreamData { stream_id: id, maximum: code(limit) };
         streams.on_max_stream_data(&frame).unwrap();
     };
-    // The connection's limit still blocks this one, and the stream's limit blocks the other.
+    // The connection's limit still blocks this stream, and the stream's limit blocks the other.
     raise(&mut pair.client, ids[0], 5000);
     assert_eq!(written(&mut pair.client), []);
     pair.client.on_max_data(&frame::MaxData { maximum: code(10_001) });

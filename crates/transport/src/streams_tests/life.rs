@@ -120,7 +120,8 @@ fn a_reset_is_reported_while_data_is_unread() {
     pair.client.reset(id, code(5)).unwrap();
     pair.settle();
     assert_eq!(events(&mut pair.server), [StreamEvent::Readable(id)]);
-    // Its bytes were returned to the connection's window once, before and after it is read.
+    // The stream's bytes were returned to the connection's window exactly once, before and after
+    // the reset is read.
     for _ in 0..2 {
         let window = pair.server.flow.receive_window();
         assert_eq!((window.consumed(), window.received()), (17, 17));
@@ -134,7 +135,8 @@ fn a_reset_is_reported_while_data_is_unread() {
 
 #[test]
 fn a_reset_in_every_state_of_the_receiver() {
-    // Data received and not read; read in part; the final size known, with a gap; and complete.
+    // The cases are: data received but not read, partly read, with a known final size and a gap,
+    // and complete.
     for (offset, fin, expected) in
         [(0, false, true), (1, false, true), (1, true, true), (0, true, false)]
     {
@@ -285,7 +287,8 @@ fn a_thousand_streams_leave_nothing_behind() {
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
 
-/// Data is awaited while a response is incomplete and the application has read everything received.
+/// Data is awaited while a response is incomplete and the application has read everything that was
+/// received.
 #[test]
 fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     let mut pair = Pair::new(config());
@@ -307,7 +310,7 @@ fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     check_ledger(&pair.client);
 }
 
-/// On a stream opened by the peer it is unknown whether more will arrive, unless something is
+/// On a stream opened by the peer, it is unknown whether more data will arrive, unless something is
 /// missing.
 #[test]
 fn a_gap_is_awaited_on_any_stream() {
@@ -358,8 +361,8 @@ fn what_is_read_ahead_counts_until_it_is_given_back() {
     assert_eq!(pair.server.return_credit(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 600);
     assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(600..))));
-    // Reaching the end by reading ahead does not end the stream, however often it is polled;
-    // reading it does.
+    // Reaching the end by reading ahead does not end the stream, even if repeated; reading the end
+    // does.
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(consumed(&pair), 600);

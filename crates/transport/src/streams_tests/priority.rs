@@ -1,4 +1,4 @@
-//! The order in which streams are sent, and how packets are filled.
+//! Tests of the order in which streams are sent, and of how packets are filled.
 
 use super::*;
 

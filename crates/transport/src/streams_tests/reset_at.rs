@@ -126,12 +126,12 @@ fn the_reliable_size_can_only_shrink_and_the_code_stays() {
     pair.client.reset_at(id, code(8), 4).unwrap();
     let second = packet(&mut pair.client, 1200).unwrap();
     assert_eq!(resets(&second), [(7, 10, 4)]);
-    // The acknowledgment and the loss of the first one no longer matter.
+    // The acknowledgment and the loss of the first frame no longer matter.
     first.tokens.iter().for_each(|token| pair.client.on_acked(token));
     assert_eq!(pair.client.statistics().open, 1);
     first.tokens.iter().for_each(|token| pair.client.on_lost(token));
     assert!(packet(&mut pair.client, 1200).is_none());
-    // They arrive in reverse order: a larger size is ignored.
+    // The frames arrive in reverse order; a larger size is ignored.
     deliver(&mut pair.server, pair.now, &second).unwrap();
     deliver(&mut pair.server, pair.now, &first).unwrap();
     assert_eq!(read_all(&mut pair.server, pair.now, id), b"0123");
@@ -150,7 +150,7 @@ fn a_reset_after_it_discards_the_rest_with_the_same_code() {
     for packet in [&first, &second] {
         deliver(&mut pair.server, pair.now, packet).unwrap();
     }
-    // Everything up to 8 has arrived, so the second changes nothing (RFC 9000 §3.2).
+    // Everything up to 8 has arrived, so the second frame changes nothing (RFC 9000 §3.2).
     assert_eq!(read_all(&mut pair.server, pair.now, id), b"01234567");
     second.tokens.iter().for_each(|token| pair.client.on_acked(token));
     assert_eq!(events(&mut pair.client), [StreamEvent::ResetAcknowledged(id)]);
@@ -166,7 +166,7 @@ fn a_stream_that_was_finished_can_be_reset_in_part() {
     pair.client.reset_at(id, code(7), 3).unwrap();
     let reset = packet(&mut pair.client, 1200).unwrap();
     assert_eq!(resets(&reset), [(7, 10, 3)]);
-    // The FIN is lost, and not sent again.
+    // The FIN is lost and not retransmitted.
     fin.tokens.iter().for_each(|token| pair.client.on_lost(token));
     let again = packet(&mut pair.client, 1200).unwrap();
     assert_eq!(again.tokens, [Token::Stream { stream_id: id, offset: 0, length: 3, fin: false }]);
@@ -258,8 +258,8 @@ fn violations() {
 }
 
 proptest! {
-    /// Whatever is lost, and however often the size is reduced, the reader gets the bytes that the
-    /// last size guarantees, and both endpoints forget the stream.
+    /// Regardless of what is lost and how often the size is reduced, the reader gets the bytes
+    /// guaranteed by the last size, and both endpoints forget the stream.
     #[test]
     fn the_promise_is_kept(
         length in 1_usize..4000,

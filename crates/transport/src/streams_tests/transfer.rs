@@ -17,8 +17,8 @@ struct Way {
 }
 
 impl Way {
-    /// Sends, loses and reorders packets, and reports their outcome to the sender: correctly, late,
-    /// or first as lost and then as acknowledged.
+    /// Sends, loses and reorders packets, and reports their outcome to the sender, which may be
+    /// correct, late, or first loss and then acknowledgment.
     fn step(&mut self, random: &mut Random, from: &mut Streams, to: &mut Streams, now: Timestamp) {
         let room = 100 + random.below(1200) as usize;
         self.under_way.extend(packet(from, room));
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// A frame that a peer could send, with few stream IDs and small numbers.
+/// Returns a frame that a peer could send, with a few stream IDs and small numbers.
 fn random_frame(random: &mut Random) -> Vec<u8> {
     use clearway_wire::frame;
     let initiator = if random.chance(0.8) { Side::Client } else { Side::Server };

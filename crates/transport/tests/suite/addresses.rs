@@ -1,5 +1,5 @@
-//! Address validation, and packets that an endpoint sends outside of a connection: Retry, NEW_TOKEN
-//! tokens, Version Negotiation, stateless reset (RFC 9000 §6, §8.1, §10.3).
+//! Tests of address validation, and of packets that belong to no connection: Retry, NEW_TOKEN
+//! tokens, Version Negotiation and stateless reset (RFC 9000 §6, §8.1, §10.3).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ fn a_retry_survives_loss() {
     for seed in 0..20 {
         let mut pair = Pair::new(lossy(30.0, 10, seed));
         pair.door = Door::Retry;
-        // The Retry token must stay valid for as long as this handshake takes.
+        // The Retry token must stay valid for the duration of this handshake.
         let mut config = (*pair.server_config).clone();
         config.retry_token_lifetime = seconds(1000);
         pair.server.set_server(Some(config.into()));
@@ -63,7 +63,7 @@ fn a_retry_with_a_short_connection_id_is_followed() {
     }
 }
 
-/// Only a Retry token shows that the server has chosen the ID.
+/// Only a Retry token proves that the server has chosen the ID.
 #[test]
 fn a_short_connection_id_with_another_token_is_discarded() {
     let ids = [Arc::new(OfLength(6)) as _, Arc::new(OfLength(6)) as _];
@@ -166,7 +166,7 @@ fn answer_to(change: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
     pair.server.next_reply().map(|(_, reply)| reply)
 }
 
-/// §6.1.
+/// §6.1: an unknown version is answered with a Version Negotiation packet.
 #[test]
 fn an_unknown_version_is_answered_with_the_supported_versions() {
     let mut ids = None;
@@ -231,7 +231,7 @@ fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
 
 const UNKNOWN: Version = Version(0x1234_5678);
 
-/// §6.2.
+/// §6.2: the client ends the attempt if its version is not offered.
 #[test]
 fn a_client_gives_up_when_its_version_is_not_offered() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -269,7 +269,7 @@ fn a_version_negotiation_packet_after_a_packet_from_the_server_is_ignored() {
     pair.run_until(seconds(3), |pair| {
         if !is_late && !pair.watch.received(Side::Client).is_empty() {
             is_late = true;
-            // A forgery by an attacker who has seen the server's packet.
+            // The packet is forged by an attacker who has seen the server's packet.
             let client = pair.server().peer_parameters().unwrap().initial_source_connection_id;
             let server = pair.client().peer_parameters().unwrap().initial_source_connection_id;
             let (client, server) = (client.unwrap(), server.unwrap());
@@ -309,8 +309,8 @@ fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     assert_eq!(pair.watch.sent(Side::Client).len(), sent);
 }
 
-/// The keys of a restarted server whose ticket keys are derived from these secrets, the current one
-/// and the previous one.
+/// Returns the keys of a restarted server that are derived from these ticket secrets: the current
+/// one and the previous one.
 fn keys_of(current: u8, previous: Option<u8>, identity: &str) -> ResetKey {
     let keys = TicketKeys::new(&[current; 32]);
     if let Some(previous) = previous {
@@ -336,18 +336,18 @@ fn reset_after(before: ResetKey, after: ResetKey, length: usize) -> Option<Durat
     is_reset.then(|| pair.now.saturating_since(start))
 }
 
-/// §10.3.2: a restarted server derives the key from its ticket keys again, and only for itself
-/// (§21.11).
+/// §10.3.2: a restarted server derives its own key from its ticket keys again, and no other
+/// server's (§21.11).
 #[test]
 fn a_server_that_restarts_with_its_ticket_keys_sends_stateless_resets() {
     let own = || keys_of(1, None, "a");
     assert_eq!(reset_after(own(), own(), 100), Some(milliseconds(20)));
     assert_eq!(reset_after(own(), keys_of(1, None, "b"), 100), None);
     assert_eq!(reset_after(own(), keys_of(2, None, "a"), 100), None);
-    // The key in use when its connections began is now the previous one.
+    // The key that was in use when the connections began is now the previous one.
     assert_eq!(reset_after(own(), keys_of(2, Some(1), "a"), 100), Some(milliseconds(20)));
     assert_eq!(reset_after(own(), keys_of(1, Some(2), "a"), 100), Some(milliseconds(20)));
-    // A response has room for the reset of only one key (§10.3.3): the client's probe gets the
+    // A response has room for the reset of only one key (§10.3.3); the client's probe then gets the
     // other one.
     let after_all = reset_after(own(), keys_of(2, Some(1), "a"), 1);
     assert!(after_all.is_some_and(|after| after < milliseconds(500)), "{after_all:?}");
@@ -372,7 +372,8 @@ fn connections_from_before_a_change_of_ticket_keys_are_reset() {
     assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
 }
 
-/// §10.3.3: two endpoints that have both lost the connection do not keep sending each other resets.
+/// §10.3.3: two endpoints that have both lost the connection do not send resets to each other
+/// endlessly.
 #[test]
 fn stateless_resets_do_not_loop() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -390,9 +391,9 @@ fn stateless_resets_do_not_loop() {
     assert!(rounds > 0 && rounds < 60, "{rounds}");
 }
 
-/// §10.3: such an endpoint has not lost any state. Late packets for a connection that has ended,
-/// and responses from another server, are dropped. An endpoint that was a server may have lost a
-/// connection.
+/// §10.3: an endpoint that only starts connections has not lost any state. Late packets for a
+/// connection that has ended, and responses from another server, are dropped. An endpoint that was
+/// a server may have lost a connection.
 #[test]
 fn an_endpoint_that_only_begins_connections_sends_no_stateless_resets() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -412,8 +413,8 @@ fn an_endpoint_that_only_begins_connections_sends_no_stateless_resets() {
 }
 
 /// RFC 9287 §3.1: the QUIC bit is only cleared toward a peer that has sent grease_quic_bit. A
-/// server forbids it for a load balancer's own packets, which are distinguished by their first
-/// octet from those that the balancer forwards.
+/// server may forbid it because its load balancer uses the first octet to distinguish its own
+/// packets from the packets that it forwards.
 #[test]
 fn a_client_that_may_not_grease_sets_the_quic_bit() {
     for (door, may_clear) in [(Door::Accept, true), (Door::AcceptWithoutGreasing, false)] {

@@ -1,4 +1,4 @@
-//! Handshakes over very bad networks (RFC 9002 §6.2, RFC 9000 §8.1).
+//! Tests of handshakes over very bad networks (RFC 9002 §6.2, RFC 9000 §8.1).
 
 use crate::support::{
     self, Pair, both, delayed, large_tls, lossy, milliseconds, probability, quiet, seconds, tls,
@@ -7,7 +7,8 @@ use clearway_network::{Conditions, Corrupt, LinkConfig, LossModel, LossRule, Way
 use clearway_transport::{Side, TransportConfig};
 use clearway_wire::PacketType;
 
-/// RFC 9002 §6.2.2.1. `Pair` counts every datagram against the anti-amplification limit (RFC 9000 §8.1).
+/// RFC 9002 §6.2.2.1: a client keeps sending probes. `Pair` checks every datagram against the
+/// anti-amplification limit (RFC 9000 §8.1).
 #[test]
 fn completes_under_30_percent_loss_both_ways_on_every_seed() {
     for seed in 0..40 {
@@ -57,7 +58,8 @@ fn completes_over_a_satellite() {
     let start = pair.now;
     pair.establish();
     let took = pair.now.saturating_since(start);
-    // One round trip for address validation, because the server's first flight is large; two for the rest.
+    // The handshake takes one round trip for address validation, because the server's first flight
+    // is large, and two for the rest.
     assert!(took <= milliseconds(3 * 750), "{took:?}");
     let rtt = pair.client().statistics().minimum_rtt;
     assert_eq!(rtt, Some(milliseconds(750)));
@@ -71,15 +73,16 @@ fn a_large_certificate_uses_up_the_anti_amplification_limit() {
     assert_eq!(sent, 3600, "the limit is used up; {received} bytes were received");
 }
 
-/// RFC 9002 §6.2.2.1: the server is at the anti-amplification limit and everything that it sent is lost.
-/// Only the client can break the deadlock, and it must, although it has nothing in flight.
+/// RFC 9002 §6.2.2.1: the server is at the anti-amplification limit, and everything that it sent is
+/// lost. Only the client can break the deadlock, and it must do so although it has nothing in
+/// flight.
 #[test]
 fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
     let (mut from_client, mut from_server) = (0, 0);
     pair.filter = Some(Box::new(move |_, way, payload| {
-        // Of the server's first flight only the Initial packet arrives, which acknowledges the
-        // client's; the client's ACK of it is lost.
+        // Of the server's first flight, only the Initial packet arrives, which acknowledges the
+        // client's Initial packet; the client's ACK of it is lost.
         match way {
             Way::ToServer => from_client += 1,
             Way::ToClient => from_server += 1,
@@ -117,7 +120,7 @@ fn packets_that_arrive_before_their_keys_are_kept() {
     pair.establish_within(milliseconds(100));
     let early = pair.watch.sent(Side::Server);
     let early = early.iter().filter(|packet| packet.packet_type == PacketType::Handshake);
-    // The first was in the delayed datagram; the second and third arrived before it.
+    // The first packet was in the delayed datagram; the second and third arrived before it.
     let early: Vec<u64> = early.take(3).map(|packet| packet.number).collect();
     let received = pair.watch.received(Side::Client);
     let is_received = |number: &u64| {
@@ -128,8 +131,9 @@ fn packets_that_arrive_before_their_keys_are_kept() {
     assert!(early.iter().all(is_received), "{early:?} {received:?}");
 }
 
-/// RFC 9002 §6.2.4: when the server's first flight is lost, the probe timeout sends all of it
-/// again, twice, so that the repeated loss of one of those datagrams does not matter.
+/// RFC 9002 §6.2.4: when the server's first flight is lost, when the probe timeout expires, the
+/// whole flight is sent again twice, so that the repeated loss of one of those datagrams does not
+/// matter.
 #[test]
 fn a_lost_first_flight_costs_one_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));
@@ -154,7 +158,7 @@ fn retransmitted_crypto_data_is_answered_before_the_probe_timeout() {
     let place = repetition.clone();
     pair.filter = Some(Box::new(move |now, way, payload| {
         if way == Way::ToServer {
-            // The client's probes, and the first datagram with its Finished message.
+            // These are the client's probes, and the first datagram with its Finished message.
             from_client += 1;
             return !(2..=4).contains(&from_client);
         }
@@ -234,7 +238,7 @@ fn only_1_rtt_packets_are_sent_after_confirmation() {
     }
 }
 
-/// The path carries nothing in one direction for ten seconds, and then works.
+/// The path delivers nothing in one direction for ten seconds, and then works.
 #[test]
 fn completes_after_an_outage_of_ten_seconds() {
     for way in [Way::ToServer, Way::ToClient] {

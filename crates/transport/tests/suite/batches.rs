@@ -1,4 +1,4 @@
-//! The datagrams are the same regardless of how many are built at a time.
+//! Tests that the datagrams are the same regardless of how many are built at a time.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use clearway_network::LinkConfig;
 use clearway_transport::Side;
 use clearway_wire::{Direction, StreamId};
 
-/// The sizes of three responses, and their priorities: two take turns, and one is sent first.
+/// The sizes of three responses, and their priorities: two take turns, and the other is sent first.
 const ANSWERS: [(usize, i32); 3] = [(300_000, 0), (200_000, 0), (40_000, 1)];
 
-/// Returns what the server has sent by the time the client has received all responses.
+/// Returns everything that the server has sent by the time the client has received all responses.
 fn sent_by_server(link: LinkConfig, controller: Algorithm, batch: usize) -> Vec<Packet> {
     let config = quiet().to_builder().controller(Arc::new(controller)).build().unwrap();
     let mut pair = Pair::with(link, config.clone(), config);
@@ -60,7 +60,7 @@ fn a_batch_has_the_packets_of_single_datagrams() {
     }
 }
 
-/// The last datagram of some streams is exactly full. The next stream must not wait for its
+/// On some streams, the last datagram is exactly full. The next stream must not wait for its
 /// acknowledgment.
 #[test]
 fn the_end_of_a_stream_may_fill_a_datagram() {

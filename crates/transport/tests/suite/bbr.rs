@@ -7,7 +7,7 @@ use clearway_congestion::Algorithm;
 use clearway_network::{Conditions, QueueLimit};
 use clearway_units::Rate;
 
-/// Returns the goodput of a download of `size` bytes, as a share of the rate of a bottleneck of
+/// Returns the goodput of a download of `size` bytes as a fraction of the rate of a bottleneck of
 /// `megabits` Mbit/s.
 fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
     let wire = Conditions {
@@ -24,7 +24,7 @@ fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
     rate / (megabits * 1_000_000) as f64
 }
 
-/// The link of the interop runner: its queue holds 0.8 bandwidth-delay products.
+/// Uses the link of the interop runner, whose queue holds 0.8 bandwidth-delay products.
 #[test]
 fn bbr_fills_a_bottleneck_with_a_shallow_queue() {
     let share = share(10, 15, 25, 10 << 20);

@@ -22,8 +22,8 @@ fn small_windows() -> TransportConfig {
 }
 
 /// Half of what the client sends is lost, and its receive window is two round trips at the path's
-/// rate. It updates its limits whenever another eighth of the window was read. The download takes
-/// 1.4 s at the path's rate, and must not take much longer.
+/// rate. The client updates its limits whenever another eighth of the window has been read. The
+/// download takes 1.4 s at the path's rate, and must not take much longer.
 #[test]
 fn lost_flow_control_updates_do_not_delay_a_download() {
     let mut longest = milliseconds(0);
@@ -34,7 +34,7 @@ fn lost_flow_control_updates_do_not_delay_a_download() {
         let mut pair = Pair::with(link, small_windows(), quiet());
         pair.establish();
         let mut random = Random::from_number(seed);
-        // Losses begin after the request: how often the client has to retransmit that is not tested
+        // Losses begin after the request, because retransmissions of the request are not tested
         // here.
         let begin = pair.now + milliseconds(100);
         pair.filter = Some(Box::new(move |now, way, _| {

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{InvalidMessage, RootCertStore};
 
-/// The certificate of both endpoints, each of which trusts it.
+/// Returns the certificate of both endpoints; each endpoint trusts it.
 fn identity() -> &'static Arc<CertifiedKey> {
     static IDENTITY: OnceLock<Arc<CertifiedKey>> = OnceLock::new();
     IDENTITY.get_or_init(|| {
@@ -62,7 +62,7 @@ fn the_server_has_the_certificate_of_the_client() {
 }
 
 /// A ClientHello with X25519MLKEM768 takes two datagrams and one round trip; a group that the
-/// server does not support costs two.
+/// server does not support costs two round trips.
 #[test]
 fn another_key_exchange_group_costs_one_round_trip() {
     type Groups<'a> = &'a [&'static dyn SupportedKxGroup];

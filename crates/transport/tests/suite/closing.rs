@@ -69,10 +69,10 @@ fn the_peer_receives_the_application_s_error_code_and_reason() {
     }
 }
 
-/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so the
+/// §10.2.3: before the handshake is complete, anyone on the path can read the packets, so the
 /// application's error code and reason are replaced by APPLICATION_ERROR. An ACK frame in the same
-/// packet leaves room for CONNECTION_CLOSE, however many ranges there are and however long the
-/// reason.
+/// packet leaves room for CONNECTION_CLOSE, regardless of the number of ranges and the length of
+/// the reason.
 #[test]
 fn a_close_acknowledges_what_arrived_and_fits() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -112,9 +112,9 @@ fn application_error_and_reason_are_hidden_in_initial_packets() {
     assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
-/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and
-/// retransmits its last messages together with the close. One datagram is lost: the one with the
-/// Finished message, or the next one with both, or none.
+/// §10.2.3: a client whose handshake is complete cannot know whether the server's handshake is
+/// complete, and retransmits its last messages together with the close. At most one datagram is
+/// lost: the one with the Finished message, or the next one, which contains both.
 #[test]
 fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_message_arrives() {
     for closes_before_flush in [false, true] {
@@ -139,7 +139,7 @@ fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_messa
     }
 }
 
-/// Data received before a close is reported before it, although both arrived in one batch.
+/// Data received before a close is reported before it, even if both arrived in one batch.
 #[test]
 fn what_came_with_a_close_is_reported_before_it() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -180,8 +180,8 @@ fn a_close_right_after_the_handshake_keeps_its_code() {
     assert_eq!(closed(&pair.server_events), Some(&by_application()));
 }
 
-/// Whenever one endpoint closes during the handshake, the peer receives the close and does not wait
-/// for a timeout.
+/// If an endpoint closes at any time during the handshake, the peer receives the close and does not
+/// wait for a timeout.
 #[test]
 fn a_close_at_any_moment_of_the_handshake_reaches_the_peer() {
     for side in [Side::Client, Side::Server] {
@@ -205,7 +205,8 @@ fn a_close_at_any_moment_of_the_handshake_reaches_the_peer() {
     }
 }
 
-/// §10.2: both states last three times the probe timeout; then the connection state is discarded.
+/// §10.2: the closing and draining states last three times the probe timeout; the connection state
+/// is then discarded.
 #[test]
 fn closing_and_draining_last_three_probe_timeouts() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -245,8 +246,8 @@ fn closing_and_draining_last_three_probe_timeouts() {
     assert_eq!((pair.client.connection_count(), pair.server.connection_count()), (0, 0));
 }
 
-/// §10.2: a draining connection only has to keep its connection IDs, so that late packets are not
-/// answered with a stateless reset.
+/// §10.2: a draining connection only has to keep its connection IDs, so that late packets do not
+/// trigger a stateless reset.
 #[test]
 fn a_draining_connection_that_was_released_is_known_until_it_ends() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -319,7 +320,7 @@ fn a_closing_endpoint_responds_rarely_and_a_draining_one_never() {
     assert_eq!(pair.watch.sent(Side::Server).len(), before);
 }
 
-/// §10.2.1: the closing state only needs the last datagram, to send it again.
+/// §10.2.1: the closing state only needs the last datagram, in order to repeat it.
 #[test]
 fn a_closing_connection_that_was_released_repeats_its_close() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -394,7 +395,8 @@ fn a_connection_that_was_released_knows_its_stateless_reset() {
     assert_eq!(pair.client.totals().datagrams_unknown, 1);
 }
 
-/// §8.1: until the new address of a client that migrated is validated, each datagram to it counts.
+/// §8.1: until the new address of a migrated client is validated, each datagram sent to it counts
+/// toward the limit.
 #[test]
 fn a_connection_to_an_address_that_is_not_validated_is_not_released() {
     for moves in [false, true] {
@@ -485,7 +487,7 @@ fn a_short_idle_timeout_leaves_room_for_probes() {
     assert_eq!(closed(&pair.client_events), None);
 }
 
-/// §10.1.2.
+/// §10.1.2: keep-alive PINGs prevent the idle timeout at both endpoints.
 #[test]
 fn keep_alive_keeps_both_ends_alive() {
     let (client, server) = idle(10, 10);
@@ -513,7 +515,8 @@ fn a_handshake_that_does_not_complete_times_out() {
 }
 
 /// §10.1, §10.2.3: an endpoint that abandons a handshake before the idle timeout notifies its peer,
-/// in the packet number spaces for which the peer has keys. `of_client`: the client gives up first.
+/// in the packet number spaces for which the peer has keys. If `of_client`, the client gives up
+/// first.
 fn giving_up(of_client: bool, filter: Filter) -> Pair {
     let config = |is_first: bool| {
         let timeout = seconds(if is_first { 3 } else { 60 });
@@ -547,7 +550,7 @@ fn told_of_timeout(events: &[Event]) {
     assert_eq!(&reason[..], b"the handshake did not complete in time");
 }
 
-/// Without Handshake keys, in an Initial packet.
+/// A client without Handshake keys uses an Initial packet.
 #[test]
 fn a_client_that_gives_up_its_handshake_tells_the_server() {
     let mut pair = giving_up(true, Box::new(|_, way, _| way == Way::ToServer));
@@ -556,7 +559,8 @@ fn a_client_that_gives_up_its_handshake_tells_the_server() {
     told_of_timeout(&pair.server_events);
 }
 
-/// With Handshake keys: only the first datagram of the server's first flight arrives.
+/// The client has Handshake keys, because only the first datagram of the server's first flight
+/// arrives.
 #[test]
 fn a_client_with_handshake_keys_that_gives_up_tells_the_server() {
     let config = |timeout: u64| {
@@ -587,8 +591,8 @@ fn a_server_that_gives_up_a_handshake_tells_the_client() {
 }
 
 /// A client that has received no response from any server sends its CONNECTION_CLOSE, padded like
-/// every Initial datagram (§14.1), and ends immediately: there are no packets in transit that would
-/// have to be answered.
+/// every Initial datagram (§14.1), and ends immediately, because no packets in transit could
+/// require a response.
 #[test]
 fn an_attempt_that_nobody_answered_ends_at_once() {
     let mut pair = giving_up(true, Box::new(|_, _, _| false));

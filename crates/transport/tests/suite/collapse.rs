@@ -1,6 +1,6 @@
 //! The published collapse: a download with 30 % loss in both directions for two seconds, whose
-//! congestion window must not stay at its minimum afterward. Without jitter and with 4 ms ticks
-//! both endpoints run in lockstep, in which such a state would last forever.
+//! congestion window must not stay at its minimum afterward. Without jitter and with 4 ms ticks,
+//! both endpoints run in lockstep, so such a state would last forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const SIZE: usize = 10 << 20;
 fn collapsing(seed: u64) -> LinkConfig {
     let loss = LossRule {
         model: LossModel::Random { probability: probability(30.0) },
-        // The handshake takes fewer bytes than this; what follows is data.
+        // The handshake takes fewer bytes than this; everything after it is data.
         window: Window::AfterBytes { way: Way::ToClient, bytes: 5000, length: Some(seconds(2)) },
     };
     let conditions = Conditions {
@@ -82,10 +82,10 @@ fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
     times
 }
 
-/// No run waits for a probe timeout that backed off during the loss. Such a wait lasts as long as
-/// the silence before it, one second or more; with the client's PINGs it is three probe timeouts,
-/// or an eighth of the silence (`connection/response_ping.rs`). So the slowest run of 200 is less
-/// than a second slower than the median.
+/// No run waits for a probe timeout that backed off during the loss. Such a wait would last as long
+/// as the silence before it, one second or more. The client's PINGs reduce it to three probe
+/// timeouts or an eighth of the silence (`connection/response_ping.rs`). The slowest run of 200 is
+/// therefore less than a second slower than the median.
 fn no_run_is_much_slower_than_the_median(algorithm: Algorithm) {
     let times = completion_times(algorithm);
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);

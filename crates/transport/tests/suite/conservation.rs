@@ -1,6 +1,6 @@
-//! Nothing is lost between two queues: everything accepted for sending was sent, reported as lost
-//! or refused, and everything received can be read, or was discarded with an error that the reader
-//! gets, even after the end of the connection.
+//! Tests that nothing is lost between two queues. Everything accepted for sending was sent, or
+//! reported as lost or dropped. Everything received can be read, even after the end of the
+//! connection, or was discarded with an error that the reader gets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 const CODE: VarInt = VarInt::from_u32(7);
 
-/// Small datagram queues, which drop the oldest or refuse the newest.
+/// Returns a configuration with small datagram queues, which either drop the oldest datagrams or
+/// reject the newest.
 fn config(drops_oldest: bool, receive_limit: usize) -> TransportConfig {
     quiet()
         .to_builder()
@@ -37,11 +38,11 @@ fn config(drops_oldest: bool, receive_limit: usize) -> TransportConfig {
 /// The outcomes of one endpoint's datagrams.
 #[derive(Default)]
 struct Datagrams {
-    /// Accepted datagrams, with the number in their payload.
+    /// Accepted datagrams, each with the number in its payload.
     accepted: BTreeMap<DatagramId, u64>,
     outcomes: BTreeMap<DatagramId, Vec<DatagramOutcome>>,
     refused: u64,
-    /// Numbers of the peer's datagrams that were read.
+    /// The numbers of the peer's datagrams that were read.
     read: BTreeSet<u64>,
 }
 
@@ -72,7 +73,7 @@ impl Datagrams {
         });
     }
 
-    /// Checks the records of one endpoint, at any time. `peer` is the other endpoint.
+    /// Checks the records of one endpoint at any point in time. `peer` is the other endpoint.
     fn check(&self, connection: &Connection, peer: &Self, of_peer: &Connection) {
         let (own, others) = (connection.datagram_statistics(), of_peer.datagram_statistics());
         let accounted = own.sent + own.displaced + own.outgrown + own.queued;
@@ -94,7 +95,7 @@ impl Datagrams {
         ];
         let counted = [own.acknowledged, own.lost, own.displaced, own.outgrown];
         assert_eq!(reported, counted, "the outcomes, and what was counted");
-        // Everything read was sent.
+        // Everything that was read had been sent.
         let is_unsent = |all: &Vec<DatagramOutcome>| {
             all.contains(&DatagramOutcome::Displaced) || all.contains(&DatagramOutcome::Outgrown)
         };
@@ -104,8 +105,8 @@ impl Datagrams {
         }
     }
 
-    /// Checks that at the end everything has an outcome, and that everything acknowledged was read
-    /// unless the reader was too slow.
+    /// Checks at the end that every datagram has an outcome, and that all acknowledged data was
+    /// read unless the reader was too slow.
     fn check_end(&self, connection: &Connection, peer: &Self, of_peer: &Connection) {
         let own = connection.datagram_statistics();
         assert_eq!(own.queued, 0, "{own:?}");
@@ -128,7 +129,7 @@ enum Ended {
     No,
     Finished,
     Reset,
-    /// Reset, with this many bytes that are still delivered.
+    /// The stream was reset, but this many bytes are still delivered.
     ResetAt(u64),
 }
 
@@ -250,7 +251,7 @@ impl Model {
         server.check(of_server, client, of_client);
     }
 
-    /// Checks that everything was delivered that can be.
+    /// Checks that everything that can be delivered was delivered.
     fn check_end(&mut self) {
         for stream in &self.streams {
             let Stream { id, written, ended, is_stopped, read, end } = stream;
@@ -265,7 +266,7 @@ impl Model {
                     assert_eq!(*code, CODE, "{id}");
                     assert!(read >= size, "{id}: {read} of {size} bytes");
                 }
-                // Everything was delivered before the reset.
+                // All data was delivered before the reset.
                 (Ended::Reset | Ended::ResetAt(_), Some(Ok(()))) => panic!("{id} was not finished"),
                 other => panic!("{id}: {other:?}, {read} of {written} bytes"),
             }
@@ -278,7 +279,7 @@ impl Model {
         server.check_end(of_server, client, of_client);
         let (sent, received) = (of_client.streams_statistics(), of_server.streams_statistics());
         assert_eq!(sent.bytes_buffered, 0, "{sent:?}");
-        // Only the states of open streams remain: all credit was returned.
+        // Only the state of open streams remains, because all credit was returned.
         assert!(of_server.held_bytes() <= 512 * received.open, "{received:?}");
         assert_eq!(sent.bytes_sent, received.bytes_received, "{sent:?}, {received:?}");
     }
@@ -325,8 +326,8 @@ fn what_is_accepted_is_sent_or_reported_and_what_is_received_can_be_read() {
     }
 }
 
-/// The client writes, sends datagrams and closes; the server begins to read after it has learned of
-/// the end. Everything sent before can be read.
+/// The client writes, sends datagrams and closes; the server begins to read after it has learned
+/// that the connection ended. All data sent before the end can be read.
 #[test]
 fn what_came_before_the_end_can_be_read_after_it() {
     for seed in 0..20 {
@@ -347,7 +348,7 @@ fn what_came_before_the_end_can_be_read_after_it() {
             streams.push(Stream { id, written, ended, is_stopped: false, read: 0, end: None });
             datagrams[0].send(pair.client(), number, 100);
         }
-        // All at the same time, or the end after the rest.
+        // Everything happens at the same time, or the end follows after the rest.
         let pause = if seed % 2 == 0 { 0 } else { random.below(30) };
         pair.run_for(milliseconds(pause));
         pair.settle();

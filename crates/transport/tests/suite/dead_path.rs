@@ -1,5 +1,5 @@
-//! A client that leaves a path that has died: the state of the dead path limits neither the
-//! validation of the new one nor what follows (RFC 9000 §8.2.2, §9.4).
+//! A client that leaves a path that has died. The dead path's state limits neither the validation
+//! of the new path nor the traffic after it (RFC 9000 §8.2.2, §9.4).
 
 use std::time::Duration;
 
@@ -75,14 +75,14 @@ impl Streams {
     }
 }
 
-/// A link with 10 ms each way and 4 Mbit/s.
+/// Returns a link with a delay of 10 ms each way and a rate of 4 Mbit/s.
 fn narrow(seed: u64) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     both(Conditions { delay: milliseconds(10), rate, ..Conditions::default() }, seed)
 }
 
-/// Migrates after the path has been dead for `after`. Returns how long that took, and how many
-/// bytes arrived in the second after it.
+/// Migrates after the path has been dead for `after`. Returns how long the migration took, and how
+/// many bytes arrived in the second after it.
 fn leave_dead_path(client: &str, traffic: Traffic, after: Duration) -> (Option<Duration>, usize) {
     let mut pair = Pair::new(narrow(1));
     pair.routes.push(Route::second_socket(client, narrow(2)));
@@ -108,7 +108,7 @@ fn leave_dead_path(client: &str, traffic: Traffic, after: Duration) -> (Option<D
 }
 
 /// The response to the challenge on the new path does not wait for the window, the pacer or the
-/// probe timer of the dead one, whatever the traffic and however long the path has been dead.
+/// probe timer of the dead path, regardless of the traffic and of how long the path has been dead.
 #[test]
 fn a_client_leaves_a_dead_path_in_any_transfer() {
     for client in [OTHER_IP, OTHER_PORT] {

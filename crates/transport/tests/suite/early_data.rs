@@ -58,7 +58,7 @@ fn zero_rtt_packets_come_first_and_have_no_forbidden_frames() {
             sent.iter().position(|packet| packet.packet_type == PacketType::OneRtt);
         let last_early = sent.iter().rposition(is_early);
         assert!(last_early.is_some(), "seed {seed}");
-        // Everything may have been completed before a 1-RTT packet was sent.
+        // All data may have been acknowledged before a 1-RTT packet was sent.
         assert!(first_application.is_none_or(|first| last_early < Some(first)), "seed {seed}");
         for packet in sent.iter().filter(|packet| is_early(packet)) {
             for forbidden in [0x02, 0x06, 0x07, 0x19, 0x1b, 0x1e] {
@@ -175,8 +175,8 @@ fn rejected_early_data_is_not_in_flight_and_no_loss() {
     assert!(statistics.congestion_window >= window);
 }
 
-/// The client stays within the remembered limits in 0-RTT packets, although it learns of higher
-/// ones before the end of the handshake (RFC 9000 §7.4.1).
+/// The client stays within the remembered limits in 0-RTT packets, although it learns higher limits
+/// before the end of the handshake (RFC 9000 §7.4.1).
 #[test]
 fn early_data_keeps_to_the_remembered_limits() {
     let small = settings(|it| {
@@ -221,7 +221,7 @@ fn a_server_that_lowers_a_limit_violates_the_protocol() {
     assert!(error.to_string().contains("lowered a limit"), "{error}");
 }
 
-/// Sessions are serialized, as between two processes.
+/// Sessions are serialized, as when passed between two processes.
 #[test]
 fn a_stored_session_is_resumed_with_early_data() {
     for (version, other) in [(V1, V2), (V2, V1)] {
@@ -245,8 +245,8 @@ fn a_stored_session_is_resumed_with_early_data() {
     }
 }
 
-/// A session whose certificates the client does not accept is not resumed, nor is one with another
-/// server name.
+/// A session whose certificates the client does not accept is not resumed, nor is a session with
+/// another server name.
 #[test]
 fn a_stored_session_is_verified_like_a_connection() {
     let (tls, stranger) = (early_tls(), early_tls());
@@ -289,7 +289,8 @@ fn damaged_sessions_are_not_decoded() {
     assert!(SavedSession::decode(&oversized).is_err());
 }
 
-/// Processes with the same keys accept each other's tickets; one with other keys rejects early data.
+/// Processes with the same keys accept each other's tickets; a process with other keys rejects
+/// early data.
 #[test]
 fn sealed_tickets_are_accepted_by_every_server_with_the_key() {
     let keys = TicketKeys::new(&[5; 32]);
@@ -364,8 +365,8 @@ fn probes_repeat_early_data_with_the_client_hello() {
     }
 }
 
-/// 0-RTT packets may arrive before the ClientHello is complete: a few are buffered, the others are
-/// dropped and sent again.
+/// 0-RTT packets may arrive before the ClientHello is complete: a few are buffered, and the others
+/// are dropped and retransmitted.
 #[test]
 fn early_packets_wait_for_the_client_hello_up_to_a_limit() {
     let wide = settings(|it| it.initial_window(Some(60_000)));
@@ -374,7 +375,7 @@ fn early_packets_wait_for_the_client_hello_up_to_a_limit() {
     let mut seen = 0;
     pair.filter = Some(Box::new(move |_, way, _| {
         seen += usize::from(way == Way::ToServer);
-        // The end of the ClientHello.
+        // This datagram contains the end of the ClientHello.
         way == Way::ToClient || seen != 2
     }));
     let streams = pair.begin_early(1, 25_000);
@@ -401,7 +402,7 @@ fn garbage(pair: &mut Pair, number: u32) -> Vec<u8> {
 }
 
 /// A flood of packets that look like 0-RTT packets is dropped, before and after the keys are
-/// available, and does not end anything.
+/// available, and does not end the connection.
 #[test]
 fn garbage_in_0_rtt_packets_is_dropped() {
     for tls in [early_tls(), long_early_tls()] {
@@ -420,7 +421,7 @@ fn garbage_in_0_rtt_packets_is_dropped() {
     }
 }
 
-/// RFC 9001 §5.6.
+/// RFC 9001 §5.6: clients must not receive 0-RTT packets.
 #[test]
 fn a_client_drops_0_rtt_packets() {
     let mut pair = Pair::with_session(delayed(10, 1));

@@ -1,5 +1,5 @@
-//! ECN between two endpoints (RFC 9000 §13.4): which packets are marked, what is reported, and the
-//! handling of paths that corrupt marks.
+//! ECN between two endpoints (RFC 9000 §13.4): which packets are marked, which counts are reported,
+//! and how paths that corrupt marks are handled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use clearway_network::{Conditions, EcnTreatment, LinkConfig, QueueLimit, Rebind,
 use clearway_transport::{EcnFailure, EcnState, TransportConfig};
 use clearway_units::Rate;
 
-/// 20 ms and 20 Mbit/s in each direction; datagrams queued for longer than `mark_above` are marked.
+/// Returns conditions with 20 ms and 20 Mbit/s in each direction; datagrams that are queued for
+/// longer than `mark_above` are marked.
 fn conditions(mark_above: Option<Duration>) -> Conditions {
     Conditions {
         delay: milliseconds(10),
@@ -26,7 +27,7 @@ fn with(algorithm: Algorithm) -> TransportConfig {
     quiet().to_builder().controller(Arc::new(algorithm)).build().unwrap()
 }
 
-/// A path that treats marks this way, in both directions.
+/// Returns a path that treats ECN marks this way in both directions.
 fn treating(ecn: EcnTreatment) -> LinkConfig {
     both(Conditions { ecn, ..conditions(None) }, 3)
 }
@@ -42,7 +43,7 @@ fn a_queue_that_marks_loses_nothing() {
         assert_eq!(statistics.ecn_state, EcnState::Capable, "{algorithm}");
         assert!(statistics.ce_marks > 0 && statistics.congestion_events > 0, "{algorithm}");
         assert_eq!(statistics.packets_lost, 0, "{algorithm}");
-        // 2.1 s at the full rate.
+        // The download takes 2.1 s at the full rate.
         assert!(took < milliseconds(2800), "{algorithm}: {took:?}");
         assert_eq!(pair.client().statistics().ecn_state, EcnState::Capable);
     }
@@ -62,8 +63,8 @@ fn paths_that_mistreat_marks_fail_validation_and_deliver_all_the_same() {
             assert_eq!(statistics.ecn_state, EcnState::Failed(failure), "{treatment:?}");
             assert_eq!(statistics.ce_marks, 0, "{treatment:?}");
         }
-        // 0.83 s at the full rate. If packets are dropped, the rest of the test packets cost probe
-        // timeouts and reductions.
+        // The download takes 0.83 s at the full rate. If marked packets are dropped, the remaining
+        // test packets cost probe timeouts and window reductions.
         let most = if treatment == EcnTreatment::Dropped { 3000 } else { 1500 };
         assert!(took < milliseconds(most), "{treatment:?}: {took:?}");
     }
@@ -73,7 +74,7 @@ fn paths_that_mistreat_marks_fail_validation_and_deliver_all_the_same() {
 fn a_handshake_survives_a_path_that_drops_marked_packets() {
     let mut pair = Pair::new(treating(EcnTreatment::Dropped));
     let start = pair.now;
-    // Probes are not marked. Otherwise the handshake would never complete: the first probe timeout
+    // Probes are not marked. Otherwise, the handshake would never complete. The first probe timeout
     // is 999 ms.
     pair.establish_within(seconds(5));
     assert!(pair.now.saturating_since(start) < seconds(5));

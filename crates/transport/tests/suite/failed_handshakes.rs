@@ -1,4 +1,4 @@
-//! What a failed handshake reports about the packets that arrived.
+//! Tests what a failed handshake reports about the packets that arrived.
 
 use crate::support::versions::{V1, V2, closed};
 use crate::support::{Door, Filter, Pair, SERVER, address, delayed, milliseconds, quiet, seconds};
@@ -11,7 +11,7 @@ use clearway_wire::Version;
 /// The position of the Destination Connection ID in these tests' packets.
 const ID: usize = 6;
 
-/// A client that gives up after three seconds.
+/// Returns the settings of a client that gives up after three seconds.
 fn impatient() -> TransportConfigBuilder {
     quiet().to_builder().handshake_timeout(seconds(3))
 }
@@ -23,8 +23,8 @@ fn pair(client: TransportConfigBuilder, filter: Filter) -> Pair {
     pair
 }
 
-/// Runs until the client has given up. Checks that its counts equal its statistics, and that
-/// nothing else is dropped.
+/// Runs until the client has given up. Checks that its counts equal its statistics, and that no
+/// other packets are dropped.
 fn give_up(pair: &mut Pair) -> HandshakePackets {
     assert!(pair.run_until(seconds(4), |pair| closed(&pair.client_events).is_some()));
     let error = closed(&pair.client_events).cloned().unwrap();
@@ -69,8 +69,8 @@ fn a_silent_path_is_called_that() {
     assert_eq!(HandshakePackets::default().to_string(), "nothing arrived");
 }
 
-/// A path that modifies a byte of the Initial packets. The Handshake packets after them wait for
-/// their keys.
+/// The path modifies a byte of the Initial packets. The Handshake packets after them wait for their
+/// keys.
 #[test]
 fn packets_that_cannot_be_decrypted_are_counted() {
     let packets = with_changed(impatient(), |datagram| {
@@ -87,7 +87,7 @@ fn packets_that_cannot_be_decrypted_are_counted() {
 
 #[test]
 fn packets_of_another_version_are_counted() {
-    // One version that does not exist, and one that this client does not offer.
+    // One of the versions does not exist, and the other is one that this client does not offer.
     let unknown = with_changed(impatient(), |datagram| {
         datagram[1..5].copy_from_slice(&0x1a2a_3a4a_u32.to_be_bytes());
     });
@@ -102,7 +102,7 @@ fn packets_of_another_version_are_counted() {
     assert_eq!(second.processed, 0);
 }
 
-/// They are not delivered to any connection, but come from the server's address.
+/// These packets are not delivered to any connection, but they come from the server's address.
 #[test]
 fn packets_with_an_unknown_connection_id_are_counted() {
     let packets = with_changed(impatient(), |datagram| datagram[ID] ^= 1);
@@ -116,8 +116,7 @@ fn what_is_not_quic_is_counted() {
     assert_all_dropped_for(&packets, DropReason::Invalid, "did not parse as QUIC");
 }
 
-/// A server that forgets its tokens, like two servers behind one address that do not share their
-/// keys.
+/// The server forgets its tokens, like two servers behind one address that do not share their keys.
 #[test]
 fn a_server_that_repeats_retry_is_named() {
     let mut pair = pair(impatient(), Box::new(|_, _, _| true));
@@ -188,7 +187,7 @@ fn a_server_says_what_arrived() {
 }
 
 /// A completed handshake keeps no counts, and packets that belong to no connection are no longer
-/// counted for it.
+/// attributed to it.
 #[test]
 fn a_completed_handshake_keeps_no_counts() {
     let mut stray = vec![0x40; 100];
@@ -197,7 +196,7 @@ fn a_completed_handshake_keeps_no_counts() {
     let unknown = DropReason::ConnectionUnknown;
     let packets = pair.client().statistics().handshake_packets.unwrap();
     assert_eq!((packets.arrived(), packets.dropped.get(unknown)), (1, 1));
-    // From another address it could be for any connection.
+    // A packet from another address could belong to any connection.
     pair.deliver(Way::ToClient, address("10.6.6.6:443"), &mut stray.clone());
     assert_eq!(pair.watch.drops(Side::Client, unknown), 1);
     pair.establish();

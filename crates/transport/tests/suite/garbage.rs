@@ -29,7 +29,8 @@ fn noise(random: &mut Random, id: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// In every state of both endpoints, from the peer's address and from others.
+/// Random bytes are delivered in every state of both endpoints, from the peer's address and from
+/// other addresses.
 #[test]
 fn random_bytes_do_no_harm_in_any_state() {
     let mut random = Random::from_number(1);
@@ -80,7 +81,7 @@ fn id_of(pair: &mut Pair, side: Side) -> Option<Vec<u8>> {
 }
 
 /// Randomly modified copies of genuine datagrams, delivered before and after the genuine ones:
-/// copies that fail authentication are dropped, and the handshake and a transfer complete.
+/// modified copies fail authentication and are dropped, and the handshake and a transfer complete.
 #[test]
 fn mutated_datagrams_do_no_harm() {
     for seed in 0..4 {

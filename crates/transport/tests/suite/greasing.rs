@@ -92,7 +92,7 @@ fn edges(seen: &[(Timestamp, Way, u8)], way: Way) -> Vec<Timestamp> {
     edges
 }
 
-/// An observer sees the bit change once per round trip.
+/// An on-path observer sees the bit change once per round trip.
 #[test]
 fn the_spin_bit_shows_the_round_trip_time() {
     let (mut spun, runs) = (0, 12);
@@ -129,7 +129,7 @@ fn a_disabled_spin_bit_shows_nothing() {
     assert!(edges(&seen, Way::ToServer).is_empty() && edges(&seen, Way::ToClient).is_empty());
 }
 
-/// The values come from a separate random source: everything else is the same with and without
+/// The values come from a separate random source, so everything else is the same with and without
 /// them.
 #[test]
 fn random_bits_change_nothing_else() {

@@ -37,8 +37,8 @@ fn a_refused_client_receives_a_close() {
     ));
 }
 
-/// RFC 9000 §7.4.1: remembered transport parameters are for 0-RTT only. Those of the new handshake
-/// apply, even if the ServerHello arrives alone.
+/// RFC 9000 §7.4.1: remembered transport parameters apply only to 0-RTT. Afterwards, the parameters
+/// of the new handshake apply, even if the ServerHello arrives alone.
 #[test]
 fn a_resumed_session_uses_the_parameters_of_its_own_handshake() {
     for lost in 0..4 {

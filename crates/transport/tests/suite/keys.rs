@@ -63,8 +63,8 @@ fn updates_succeed_under_loss_and_reordering() {
             lossy(10.0, 5, seed)
         } else {
             let reorder = Reorder { probability: probability(20.0), by: milliseconds(12) };
-            // Slow enough for several updates, and for the packet number of a late packet to be
-            // decodable.
+            // The rate is low enough for several updates, and for the packet number of a late
+            // packet to be decoded correctly.
             let rate = Some(Rate::from_bits_per_second(20_000_000));
             let delay = milliseconds(5);
             both(Conditions { delay, rate, reorder, ..Conditions::default() }, seed)

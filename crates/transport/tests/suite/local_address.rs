@@ -1,5 +1,5 @@
-//! A host that cannot send: its address is gone, it has no route, or its interface MTU has shrunk
-//! (RFC 9000 §9, §14).
+//! Tests of a host that cannot send: its address is gone, it has no route, or its interface MTU has
+//! shrunk (RFC 9000 §9, §14).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,15 +19,15 @@ use clearway_wire::{Direction, StreamId};
 /// The replacement address of the client's host.
 const NEW: &str = "10.0.1.1";
 
-/// When the client's address is taken away.
+/// The time at which the client's address is removed.
 const GONE_AT: Duration = Duration::from_secs(2);
 
 fn old_ip() -> IpAddr {
     address(CLIENT).ip()
 }
 
-/// 10 ms each way and 4 Mbit/s. From [`GONE_AT`] on, the client's datagrams come from another IP
-/// address.
+/// Returns a network with 10 ms each way and 4 Mbit/s. After [`GONE_AT`], the client's datagrams
+/// come from another IP address.
 fn network(is_replaced: bool) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     // A pair's first datagram is sent at one second.
@@ -41,8 +41,8 @@ fn idle_timeout(time: Duration) -> TransportConfig {
     config.build().unwrap()
 }
 
-/// The client's kernel: the old address is gone at [`GONE_AT`], and there is a usable one from
-/// `back_at` on.
+/// Simulates the client's kernel: the old address is gone at [`GONE_AT`], and a usable one is
+/// available from `back_at` on.
 fn kernel(now: Timestamp, transmit: &Transmit, back_at: Option<Duration>) -> Option<Refusal> {
     let now = now.since_origin();
     let has_address = now < GONE_AT || back_at.is_some_and(|back| now >= back);
@@ -97,8 +97,9 @@ impl Streams {
     }
 }
 
-/// The client's address is replaced: it continues from the new one, however long it has none, with
-/// another connection ID and a new congestion window, and the application gets events.
+/// The client's address is replaced: it continues from the new address, regardless of how long it
+/// has had none, with another connection ID and a new congestion window, and the application gets
+/// events.
 #[test]
 fn a_client_whose_address_is_replaced_continues() {
     for (downloads, uploads) in [(true, false), (false, true), (true, true), (false, false)] {
@@ -194,7 +195,7 @@ fn a_client_that_may_not_move_waits_for_its_address() {
     }
 }
 
-/// Datagrams that the host refuses to send have not reached the network: that is not treated as
+/// Datagrams that the host fails to send have not reached the network. This is not treated as
 /// congestion, and the connection continues within a second after the route is back.
 #[test]
 fn a_missing_route_is_no_congestion() {
@@ -216,9 +217,9 @@ fn a_missing_route_is_no_congestion() {
     assert!(after.send_failures > 10 && after.send_failures < 100, "{}", after.send_failures);
 }
 
-/// The refused packet may have contained only an ACK frame, which is not retransmitted. The client
-/// tries again nevertheless, within the first wait: otherwise only the server's probes would reveal
-/// that the host can send.
+/// The rejected packet may have contained only an ACK frame, which is not retransmitted. The client
+/// still tries again, within the first wait. Otherwise, only the server's probes would reveal that
+/// the host can send.
 #[test]
 fn a_client_tries_again_although_it_has_nothing_to_send() {
     let refused_at = Rc::new(Cell::new(None));
@@ -249,8 +250,8 @@ fn a_client_tries_again_although_it_has_nothing_to_send() {
     assert!(sent.saturating_since(refused) <= milliseconds(20), "{refused:?} {sent:?}");
 }
 
-/// EMSGSIZE: smaller datagrams follow immediately, and it is not treated as congestion. If even
-/// 1200 bytes are too many, the connection ends with an error that says so.
+/// EMSGSIZE: smaller datagrams follow immediately, and the error is not treated as congestion. If
+/// even 1200 bytes are too many, the connection ends with an error that states this.
 #[test]
 fn an_interface_whose_mtu_falls_is_followed() {
     for mtu in [1300_usize, 1199] {

@@ -1,5 +1,5 @@
-//! Continuous use for many lifetimes: tokens, connection IDs, paths and keys that are renewed all
-//! the time.
+//! Tests of continuous use over many lifetimes: tokens, connection IDs, paths and keys are
+//! constantly renewed.
 
 use crate::support::ids::Rotating;
 use crate::support::{
@@ -43,9 +43,9 @@ fn a_regular_client_always_has_a_valid_token() {
 /// A connection that has ended, on the client and on the server.
 struct Ended {
     handles: [ConnectionHandle; 2],
-    /// How long each endpoint keeps state of it; `None` if nothing is kept anymore.
+    /// How long each endpoint keeps state of the connection; `None` if no state is kept.
     until: [Option<Timestamp>; 2],
-    /// A late packet from the client.
+    /// A late packet from the client of the ended connection.
     late: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ fn expire(pair: &mut Pair, ended: &mut Ended) {
     }
 }
 
-/// Connections begin and end all the time. The state kept for ended connections recognizes their
+/// Connections constantly begin and end. The state kept for ended connections recognizes their
 /// packets, is bounded by the number that ended within its lifetime, and is empty at the end.
 #[test]
 fn connections_that_have_ended_are_forgotten_under_constant_traffic() {
@@ -105,7 +105,7 @@ fn connections_that_have_ended_are_forgotten_under_constant_traffic() {
             pair.reconnect(Vec::new());
         }
     }
-    // A visit takes at least 50 ms.
+    // A visit takes at least 50 ms, which bounds the number of ended connections.
     assert!((2..=10).contains(&most), "{most} are kept at a time");
     pair.now += seconds(1);
     all.iter_mut().for_each(|ended| expire(&mut pair, ended));

@@ -1,5 +1,5 @@
-//! Tests of whole connections in virtual time, one module per subject. They are one program,
-//! because linking forty takes minutes.
+//! Tests of whole connections in virtual time, one module per subject. They form one program,
+//! because linking forty programs takes minutes.
 
 mod addresses;
 mod bad_networks;

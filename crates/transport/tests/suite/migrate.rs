@@ -57,8 +57,8 @@ fn ids_on(route: &Route, way: Way) -> Vec<Vec<u8>> {
 }
 
 /// §9.2, §9.5: the new path is validated with datagrams of 1200 bytes and a separate connection ID
-/// while the old one is in use; then everything moves there, and the old path's connection ID is
-/// retired.
+/// while the old one is in use. Then all traffic moves to the new path, and the old path's
+/// connection ID is retired.
 #[test]
 fn a_client_moves_to_another_socket() {
     for client in [OTHER_IP, OTHER_PORT] {
@@ -136,7 +136,7 @@ fn what_is_known_of_the_path_begins_anew() {
     }
 }
 
-/// Nothing is received on the new path: the connection stays on the old one, which it never left.
+/// Nothing is received on the new path: the connection stays on the old path, which it never left.
 #[test]
 fn a_path_that_does_not_work_is_not_used() {
     let mut dead = delayed(10, 2);
@@ -153,11 +153,11 @@ fn a_path_that_does_not_work_is_not_used() {
     let challenges = pair.watch.sent(Side::Client);
     let count = challenges.iter().filter(|packet| packet.has(PATH_CHALLENGE)).count();
     assert_eq!(count, 6, "their intervals double, for three seconds");
-    // Another attempt is possible, with another connection ID.
+    // Another attempt is possible, using another connection ID.
     migrate(&mut pair).unwrap();
 }
 
-/// The old path is dead and its window full: the challenge is sent nevertheless, and the upload
+/// The old path is dead and its window is full. The challenge is sent nevertheless, and the upload
 /// continues.
 #[test]
 fn a_client_moves_away_from_a_dead_path() {
@@ -169,7 +169,8 @@ fn a_client_moves_away_from_a_dead_path() {
     assert_eq!(pair.client().write(stream, data.clone()), Ok(data.len()));
     pair.client().finish(stream).unwrap();
     pair.run_for(milliseconds(5));
-    // From here on nothing passes on the first path: the pair's link loses what its filter drops.
+    // From this point on, nothing passes on the first path: the pair's link drops the datagrams
+    // that its filter rejects.
     let start = pair.now;
     pair.link = clearway_network::Link::new(LinkConfig {
         to_server: clearway_network::Conditions {
@@ -209,14 +210,14 @@ fn migration_is_refused_with_its_reason() {
     assert_eq!(migrate(&mut pair), Err(MigrationError::DisabledByPeer));
 }
 
-/// No NEW_CONNECTION_ID has arrived yet, so there is no connection ID to probe with (§9.5).
+/// No NEW_CONNECTION_ID has arrived yet, so there is no connection ID for probing (§9.5).
 #[test]
 fn without_a_spare_connection_id_there_is_no_migration() {
     let mut pair = with_second_socket(OTHER_IP, delayed(10, 2), delayed(10, 1));
     pair.establish();
     let mut refused = false;
     for _ in 0..20 {
-        // Each failed attempt uses up an ID; the server's responses with new ones are lost.
+        // Each failed attempt uses up an ID, and the server's responses with new IDs are lost.
         pair.filter = Some(Box::new(|_, way, _| way == Way::ToServer));
         match migrate(&mut pair) {
             Ok(()) => {}
@@ -235,7 +236,7 @@ fn without_a_spare_connection_id_there_is_no_migration() {
     assert!(pair.run_until(seconds(10), |pair| migrated(pair, SECOND_SOCKET)));
 }
 
-/// From A to B to A: the second move is like the first.
+/// The client moves from A to B and back to A; the second move is like the first.
 #[test]
 fn a_client_moves_back_again() {
     let mut pair = with_second_socket(OTHER_IP, delayed(10, 2), delayed(10, 1));
@@ -318,7 +319,8 @@ fn preferring(text: &str, client: TransportConfig, server: TransportConfig) -> P
     pair
 }
 
-/// §9.6: after the handshake the client validates the server's preferred address, and both move there.
+/// §9.6: after the handshake, the client validates the server's preferred address, and both
+/// endpoints move to it.
 #[test]
 fn a_client_moves_to_the_preferred_address() {
     let mut pair = preferring(PREFERRED, quiet(), quiet());
@@ -346,8 +348,8 @@ fn a_server_stays_at_the_original_address_until_the_client_moves() {
     pair.run_for(seconds(10));
     assert_eq!(pair.client().remote_address(), address(SERVER));
     assert!(pair.routes[0].entered.is_empty());
-    // A packet that someone else sends to the preferred address does not move the server: the
-    // client does not answer its challenge from there (§9.6.2).
+    // A packet that someone else sends to the preferred address does not move the server, because
+    // the client does not respond to its challenge from that address (§9.6.2).
     let stream = pair.client().open(Direction::Unidirectional).unwrap();
     pair.client().write_slice(stream, &[0; 500]).unwrap();
     let (now, handle) = (pair.now, pair.handle);
@@ -436,10 +438,10 @@ fn a_preferred_address_under_loss_causes_no_stall() {
     }
 }
 
-/// Consecutive moves, each begun as soon as the previous one has ended, with nothing else to send.
-/// The server finds the client again, and the peers issue connection IDs for all moves, whatever is
-/// late or lost. (Under heavy loss that takes until a PATH_CHALLENGE and its response arrive, with
-/// probe timeouts that double.)
+/// Consecutive moves, each of which begins as soon as the previous one has ended, with nothing else
+/// to send. The server finds the client again, and the peers issue connection IDs for all moves,
+/// regardless of what is late or lost. (Under heavy loss, this takes until a PATH_CHALLENGE and its
+/// response arrive, with doubling probe timeouts.)
 #[test]
 fn moves_in_a_row_do_not_lose_the_peer() {
     const MOVES: u32 = 24;
@@ -453,10 +455,10 @@ fn moves_in_a_row_do_not_lose_the_peer() {
     }
 }
 
-/// Returns the longest time for which no migration could begin, in `moves`. Paths have one to four
-/// times the one-way delay, so that packets of several paths overtake each other. The client sends
-/// a PING frame every three seconds, since a server that could not validate its path has to hear
-/// from it.
+/// Returns the longest time for which no migration could begin, over `moves` migrations. Paths have
+/// one to four times the one-way delay, so that packets of several paths overtake each other. The
+/// client sends a PING frame every three seconds, since a server that could not validate its path
+/// has to hear from it.
 fn longest_wait_in_a_row(moves: u32, microseconds: u64, percent: f64, seed: u64) -> Duration {
     let link = |number: u64| {
         let factor = 1 + (seed * 31 + number * 17) % 7 % 4;

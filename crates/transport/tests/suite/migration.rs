@@ -77,8 +77,8 @@ fn an_upload_survives_a_rebinding() {
 }
 
 /// In a download the client only acknowledges, and after the rebinding it receives nothing: a
-/// keep-alive PING reveals its new address to the server. What the server knows about the path then
-/// lets it answer that small packet although three times its size is little (§8.2.1).
+/// keep-alive PING reveals its new address to the server. The server's knowledge about the path
+/// then lets it respond to that small packet, although three times its size is not much (§8.2.1).
 #[test]
 fn a_download_survives_rebindings() {
     for changes_ip in [false, true] {
@@ -90,8 +90,8 @@ fn a_download_survives_rebindings() {
     }
 }
 
-/// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams of both are
-/// expanded to 1200 bytes if the anti-amplification limit (§8.1) permits it.
+/// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams that carry them
+/// are expanded to 1200 bytes if the anti-amplification limit (§8.1) permits it.
 #[test]
 fn path_challenge_and_path_response_are_expanded() {
     let mut pair = Pair::new(rebinding(1000, None, true, 3));
@@ -112,7 +112,7 @@ fn path_challenge_and_path_response_are_expanded() {
 }
 
 /// §9.4: congestion control and the round-trip time estimate are reset for a new IP address. If
-/// only the port changed it is most likely the same path, and they are kept.
+/// only the port changed, the path is most likely the same, and they are kept.
 #[test]
 fn a_new_ip_address_resets_congestion_control() {
     for changes_ip in [false, true] {
@@ -141,8 +141,8 @@ fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
 }
 
 /// §9.3.1, §9.3.2: the anti-amplification limit applies to an address that is not validated.
-/// Without a PATH_RESPONSE the server returns to the last validated path, however long the real
-/// client is silent.
+/// Without a PATH_RESPONSE, the server returns to the last validated path, regardless of how long
+/// the real client is silent.
 #[test]
 fn the_server_returns_from_a_spoofed_address_to_the_validated_one() {
     let mut pair = Pair::new(delayed(10, 4));
@@ -225,7 +225,7 @@ fn a_client_drops_packets_from_another_address() {
     assert_eq!(pair.watch.received(Side::Client).len(), received);
 }
 
-/// Under loss the server sends more PATH_CHALLENGE frames (§8.2.1), until the path is validated.
+/// Under loss, the server sends more PATH_CHALLENGE frames (§8.2.1) until the path is validated.
 #[test]
 fn a_rebinding_under_loss_is_survived_on_every_seed() {
     for seed in 0..10 {
@@ -241,8 +241,8 @@ fn a_rebinding_under_loss_is_survived_on_every_seed() {
     }
 }
 
-/// The client disappears right after it migrated: the server closes because of its idle timeout,
-/// not with another error.
+/// The client disappears right after it has migrated. The server closes because of its idle
+/// timeout, not with another error.
 #[test]
 fn a_peer_that_disappears_after_migration_times_out() {
     let config = quiet().to_builder().max_idle_timeout(Some(seconds(10))).build().unwrap();

@@ -1,5 +1,5 @@
-//! Path MTU discovery between two endpoints (RFC 8899, RFC 9000 §14): the MTU that is found, and
-//! the cost of a black hole.
+//! Path MTU discovery between two endpoints (RFC 8899, RFC 9000 §14): which MTU is found, and what
+//! a black hole costs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use clearway_transport::{Event, ReadOutcome, Side, TransportConfig};
 use clearway_units::Rate;
 use clearway_wire::Direction;
 
-/// A path with 20 ms and 30 Mbit/s in each direction and a queue of 40 ms, whose largest payload is
-/// `mtu`, and later changes according to `steps`.
+/// Returns a path with 20 ms and 30 Mbit/s in each direction and a queue of 40 ms. The largest
+/// payload is `mtu` and later changes according to `steps`.
 fn path(mtu: usize, steps: &[(u64, usize)]) -> LinkConfig {
     let step =
         |(after, value): &(u64, usize)| Step { after: milliseconds(*after), value: Some(*value) };
@@ -63,8 +63,8 @@ fn the_usual_sizes_are_found_exactly_within_a_second() {
     }
 }
 
-/// The cost of a black hole during a transfer, compared with a path that was as narrow from the
-/// start.
+/// The cost of a black hole during a transfer, compared with a path whose MTU was that small from
+/// the start.
 #[test]
 fn a_black_hole_costs_less_than_a_second() {
     for algorithm in Algorithm::ALL {
@@ -168,8 +168,8 @@ fn upload(pair: &mut Pair, size: usize, limit: Duration) -> Option<Duration> {
     done.then(|| pair.now.saturating_since(start))
 }
 
-/// The black hole begins at any time: during the handshake, between and during the probes, in slow
-/// start and after it.
+/// The black hole begins at any point: during the handshake, between and during the probes, and in
+/// or after slow start.
 #[test]
 fn a_black_hole_costs_less_than_a_second_at_any_moment_and_in_both_directions() {
     let transfers: [fn(&mut Pair) -> Option<Duration>; 2] =
@@ -210,15 +210,15 @@ fn a_black_hole_after_a_migration_costs_less_than_a_second() {
     }
 }
 
-/// A path that drops every larger datagram from the start: the probes are lost silently. They take
-/// some of the rate, and are neither a congestion signal nor evidence of persistent congestion (RFC
+/// A path that drops every larger datagram from the start: the probes are lost silently. They use
+/// some of the rate, but are neither a congestion signal nor evidence of persistent congestion (RFC
 /// 9000 §14.4, RFC 8899 §3).
 #[test]
 fn probes_that_are_lost_cost_their_bytes_only() {
     for algorithm in Algorithm::ALL {
         let took = |discover: bool| {
             let sender = with(algorithm).to_builder().discover_path_mtu(discover).build().unwrap();
-            // Too little to fill the queue.
+            // This is too little to fill the queue.
             let mut pair = Pair::with(path(1200, &[]), quiet(), sender);
             let took = pair.download(400_000, seconds(20)).unwrap();
             let sent = sizes(&pair, Side::Server);

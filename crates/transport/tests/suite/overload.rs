@@ -20,8 +20,8 @@ const RESPONSE: &[u8] = &[2; 1000];
 const DELAY: Duration = Duration::from_micros(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The load of the hosts. A request costs the server two received datagrams, the request and an
-/// ACK, and one sent response.
+/// The load of the hosts. For each request, the server receives two datagrams (the request and an
+/// ACK) and sends one response.
 #[derive(Clone, Copy)]
 struct Load {
     connections: usize,
@@ -30,15 +30,15 @@ struct Load {
     /// The time that a host's only thread takes to receive a datagram, and to send one.
     receiving: Duration,
     sending: Duration,
-    /// The capacity of a socket buffer, in datagrams.
+    /// The capacity of each socket buffer, in datagrams.
     buffer: usize,
-    /// The number of datagrams that a host receives before it sends. It serves a quarter as many
-    /// connections whose peer is silent.
+    /// The number of datagrams that a host receives before it sends. Per turn, it also handles a
+    /// quarter as many connections whose peer is silent.
     turn: usize,
 }
 
 /// Nine tenths of the server's capacity. Each connection makes a request every 2.2 s, and the
-/// buffers hold what is received in 1.2 s.
+/// buffers hold the datagrams of 1.2 s.
 const BUSY: Load = Load {
     connections: 600,
     between: Duration::from_micros(3600),
@@ -48,8 +48,8 @@ const BUSY: Load = Load {
     turn: 64,
 };
 
-/// The same load, with hosts of a twentieth of the speed and more connections: each makes a request
-/// every 58 s.
+/// The same relative load, with hosts that have a twentieth of the speed and with more connections:
+/// each makes a request every 58 s.
 const SLOW: Load = Load {
     connections: 800,
     between: Duration::from_millis(72),
@@ -69,9 +69,9 @@ struct Host {
     /// When the thread will have finished its turn.
     free: Timestamp,
     load: Load,
-    /// The time up to which it has received everything.
+    /// The time up to which the host has received all datagrams.
     frontier: Timestamp,
-    /// The start times of the latest consecutive turns that have not received everything.
+    /// The start times of the latest consecutive turns that did not receive all datagrams.
     behind: VecDeque<Timestamp>,
     own: BTreeSet<(Timestamp, ConnectionHandle)>,
     silence: BTreeSet<(Timestamp, ConnectionHandle)>,
@@ -111,7 +111,7 @@ impl Host {
         }
     }
 
-    /// Returns when its thread has something to do.
+    /// Returns when the host's thread has something to do.
     fn next(&self) -> Option<Timestamp> {
         let arrival = self.buffer.front().map(|(at, _)| *at);
         let timers = [self.own.first(), self.silence.first()].map(|it| it.map(|(at, _)| *at));
@@ -209,7 +209,7 @@ impl Host {
     }
 }
 
-/// A request that was not answered yet.
+/// A request that has not been answered yet.
 struct Request {
     stream: StreamId,
     since: Timestamp,
@@ -364,9 +364,8 @@ fn in_use(load: Load) -> (World, Timestamp) {
     (world, now)
 }
 
-/// 277 requests per second arrive, and 312 can be answered. Requests pending after a second without
-/// the server must not be repeated again and again, until there are more of them than the host can
-/// process.
+/// 277 requests per second arrive, and 312 can be answered. Requests that are pending after the
+/// server stalls for a second must not be retransmitted so often that the host cannot process them.
 #[test]
 fn a_second_without_a_host_is_made_up_for() {
     let (mut world, stop) = in_use(BUSY);
@@ -386,8 +385,8 @@ fn a_second_without_a_host_is_made_up_for() {
     assert!(longest < 2 * SECOND, "{longest:?}");
 }
 
-/// Everything sent for 0.3 s is lost. All connections then wait for responses, but that delays none
-/// of them much longer than 0.3 s.
+/// Everything sent for 0.3 s is lost. All connections then wait for responses, but none of them is
+/// delayed by much more than 0.3 s.
 #[test]
 fn what_a_path_has_lost_is_sent_again_soon() {
     let (mut world, begin) = in_use(BUSY);
@@ -403,8 +402,9 @@ fn what_a_path_has_lost_is_sent_again_soon() {
     assert!(world.waiting() < 10, "{} wait", world.waiting());
 }
 
-/// For two minutes, half as many requests again are made as can be answered, which is 234 in 15 s.
-/// While hosts cannot receive everything that arrives, retransmissions must not take up their time.
+/// For two minutes, the request rate is 1.5 times the rate that can be answered, which is 234 per
+/// 15 s. While hosts cannot receive everything that arrives, retransmissions must not take up their
+/// time.
 #[test]
 fn too_many_requests_do_not_keep_hosts_from_answering() {
     let (mut world, begin) = in_use(SLOW);

@@ -1,5 +1,5 @@
-//! A NAT that drops its mapping at any time in the first round trips (RFC 9000 §9.3): the handshake
-//! and the first transfers still complete.
+//! Tests of a NAT that drops its mapping at any time in the first round trips (RFC 9000 §9.3): the
+//! handshake and the first transfers still complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const LARGE: usize = 500_000;
 enum Traffic {
     /// Only the handshake.
     Nothing,
-    /// The client sends a request, the server a response.
+    /// The client sends a request, and the server sends a response.
     Download,
     /// The client sends data.
     Upload,
@@ -185,9 +185,8 @@ fn undisturbed(round_trip: u64, traffic: Traffic, tls: &Tls) -> (BTreeSet<Durati
     (moments.take(), took)
 }
 
-/// Returns the maximum cost of a rebinding: the first probe timeout, for which no round-trip time
-/// is known, and the time to notice the silence, validate the address, and retransmit what was
-/// lost.
+/// Returns the maximum cost of a rebinding: the first probe timeout, which applies before any RTT
+/// is known, and the time to notice the silence, validate the address, and retransmit lost data.
 fn bound(round_trip: u64, undisturbed: Duration) -> Duration {
     undisturbed + seconds(1) + milliseconds(10 * round_trip) + milliseconds(500)
 }

@@ -1,4 +1,4 @@
-//! An idle connection is compacted, and works as before afterward.
+//! Tests that an idle connection is compacted and afterwards works as before.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ fn transfers_and_key_updates_go_on_after_a_rest() {
     }
 }
 
-/// With every controller, each of which is packed, and on a path that loses and delays packets, so
-/// that no controller is in its initial state. In a debug build the connection compares its
+/// Runs with every controller, each of which gets packed, on a path that loses and delays packets,
+/// so that no controller is in its initial state. In a debug build the connection compares its
 /// unpacked state with the original.
 #[test]
 fn transfers_go_on_after_a_rest_with_every_controller() {
@@ -150,8 +150,8 @@ fn request_and_rest(pair: &mut Pair) -> Duration {
 }
 
 /// After a long idle period a connection is active for no longer than a request takes, including
-/// its acknowledgment: neither endpoint delays that, or waits for more. One that is used more often
-/// is compacted later.
+/// its acknowledgment. Neither endpoint delays the acknowledgment or waits for more data. A
+/// connection that is used more often is compacted later.
 #[test]
 fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -164,8 +164,8 @@ fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
         let rested = request_and_rest(&mut pair);
         assert!(rested < milliseconds(31), "{rested:?}");
         let after = [Side::Client, Side::Server].map(|side| pair.watch.sent(side).len());
-        // The request and the acknowledgment of the response; the response, together with the
-        // acknowledgment of the request.
+        // The client sends the request and the acknowledgment of the response; the server sends the
+        // response together with the acknowledgment of the request.
         assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 1]);
     }
     pair.run_for(milliseconds(500));
@@ -173,8 +173,8 @@ fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
     assert!(rested >= milliseconds(70), "{rested:?}");
 }
 
-/// Both endpoints acknowledge immediately in this case: an acknowledgment must not be answered by
-/// another.
+/// Both endpoints acknowledge immediately in this case, but an acknowledgment must not trigger
+/// another one.
 #[test]
 fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -193,8 +193,8 @@ fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
     }
 }
 
-/// The server answers after a while; in the meantime the client is neither compacted nor repeats
-/// anything because of its earlier idle period.
+/// The server responds after a while. In the meantime, the client is not compacted, and its earlier
+/// idle period does not cause retransmissions.
 #[test]
 fn a_slow_response_after_a_long_rest_is_received() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -223,8 +223,8 @@ fn a_slow_response_after_a_long_rest_is_received() {
     }
 }
 
-/// Data that an application has read ahead without returning its credit counts as held while the
-/// connection is compacted, too: otherwise a memory budget would omit it.
+/// Data that an application has read ahead without returning its credit also counts as held while
+/// the connection is compacted; otherwise, a memory budget would omit it.
 #[test]
 fn what_is_held_is_known_during_a_rest() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -62,7 +62,7 @@ impl Rotation {
         sent
     }
 
-    /// Makes both endpoints send something.
+    /// Makes both endpoints send a packet.
     fn talk(&mut self) {
         self.pair.client().ping();
         self.pair.server().ping();
@@ -141,8 +141,8 @@ fn a_resting_connection_is_roused_for_it() {
     rotation.assert_well();
 }
 
-/// The configuration changes repeatedly while nothing gets through: in the end the peer gets the
-/// newest.
+/// The configuration changes repeatedly while nothing gets through; in the end, the peer gets the
+/// newest one.
 #[test]
 fn changes_while_the_path_is_dead_end_with_the_newest() {
     let mut rotation = Rotation::new(delayed(10, 1));
@@ -215,9 +215,9 @@ fn the_id_of_the_preferred_address_is_replaced() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is lost, and whenever the configuration changes: no packet from the client reaches
-    /// the server with an ID that belongs to no connection, a download continues, and in the end
-    /// all packets have IDs of the newest configuration.
+    /// Regardless of what is lost and when the configuration changes, no packet from the client
+    /// reaches the server with an ID that belongs to no connection, a download continues, and in
+    /// the end all packets have IDs of the newest configuration.
     #[test]
     fn under_loss_no_packet_becomes_unroutable(
         loss in 0..25_u32,

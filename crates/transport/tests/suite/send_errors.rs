@@ -1,9 +1,9 @@
-//! A kernel that refuses batches of an operation, each in turn, once or for some time, at either
-//! endpoint: the operation completes soon after the kernel accepts batches again, and the
+//! Tests with a kernel that rejects each batch of an operation in turn, once or for some time, at
+//! either endpoint. The operation completes soon after the kernel accepts batches again, and the
 //! congestion controller notices nothing.
 //!
 //! The bounds are those of [`Connection::transmit_failed`](clearway_transport::Connection): the
-//! next attempt is made after 20 ms, and each further one after twice the previous delay, at most
+//! next attempt is made after 20 ms, and each further attempt after twice the previous delay, up to
 //! half a second.
 
 use std::cell::Cell;
@@ -22,29 +22,29 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-/// The delay in each direction. A probe timeout is longer than a round trip, so a fault that only
+/// The delay in each direction. A probe timeout is longer than a round trip, so a failure that only
 /// a probe repairs takes longer than the bounds permit.
 const DELAY: Duration = Duration::from_millis(100);
 const RTT: Duration = Duration::from_millis(200);
 /// The second address of a client that migrates.
 const OTHER_ADDRESS: &str = "10.0.7.1:50000";
-/// The pause after a first failure.
+/// The wait after a first failure.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The size of a transfer: several rounds of slow start.
 const SIZE: usize = 60_000;
 
-/// The operation in progress while the kernel refuses batches.
+/// The operation that is in progress while the kernel rejects batches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Operation {
     Handshake,
     /// The server's certificate exceeds the anti-amplification limit before the client has
-    /// answered: the server waits for acknowledgments.
+    /// responded, so the server waits for acknowledgments.
     LongHandshake,
     /// The server sends [`SIZE`] bytes on one stream.
     Download,
     /// The client sends [`SIZE`] bytes on one stream.
     Upload,
-    /// The server sends one byte: the client sends only an acknowledgment.
+    /// The server sends one byte, and the client sends only an acknowledgment.
     ByteDown,
     /// The client sends one byte.
     ByteUp,
@@ -66,14 +66,14 @@ const OPERATIONS: [Operation; 9] = [
     Operation::Close(Side::Server),
 ];
 
-/// A kernel that refuses batches of one endpoint.
+/// A kernel that rejects one endpoint's batches.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     side: Side,
-    /// The number of the first refused batch.
+    /// The number of the first rejected batch.
     batch: usize,
     refusal: Refusal,
-    /// How long it refuses all batches that follow.
+    /// How long the kernel rejects all batches after that.
     lasts: Duration,
 }
 
@@ -92,8 +92,8 @@ impl Counters {
         }
     }
 
-    /// Returns the kernel of an endpoint, which counts its batches, and has `fault` if that applies
-    /// to this endpoint.
+    /// Returns the kernel of an endpoint, which counts its batches, and fails as described by
+    /// `fault` if that applies to this endpoint.
     fn kernel(&self, side: Side, fault: Option<Fault>) -> Kernel {
         let (counter, fault) = (self.of(side).clone(), fault.filter(|fault| fault.side == side));
         let mut began = None::<Timestamp>;
@@ -137,8 +137,8 @@ impl Transfer {
         Self { from, stream, contents, rest, received: Vec::new(), is_finished: false }
     }
 
-    /// Writes and reads what is possible now. Returns whether everything was received, and the
-    /// sender knows it.
+    /// Writes and reads as much as possible. Returns whether everything was received and the sender
+    /// knows this.
     fn advance(&mut self, pair: &mut Pair) -> bool {
         let (now, to) = (pair.now, other(self.from));
         let sender = end(pair, self.from);
@@ -186,8 +186,8 @@ fn link() -> LinkConfig {
     delayed(DELAY.as_millis() as u64, 1)
 }
 
-/// Both endpoints give up after this time: the one whose kernel has the fault slightly earlier,
-/// since an endpoint that gives up a handshake notifies the other.
+/// Both endpoints give up after this time. The endpoint whose kernel fails gives up slightly
+/// earlier, because an endpoint that gives up a handshake notifies the other.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn config(has_fault: bool) -> TransportConfig {
@@ -196,8 +196,8 @@ fn config(has_fault: bool) -> TransportConfig {
     builder.max_idle_timeout(Some(TIMEOUT)).handshake_timeout(timeout).build().unwrap()
 }
 
-/// Creates a pair in the state before `operation`, with kernels that count their batches from then
-/// on.
+/// Creates a pair in the state before `operation`, with kernels that then start counting their
+/// batches.
 fn pair(operation: Operation, fault: Option<Fault>, counters: &Counters) -> Pair {
     let has_fault = |side| fault.is_none_or(|fault| fault.side == side);
     let configs = [Side::Client, Side::Server].map(|side| config(has_fault(side)));
@@ -257,7 +257,8 @@ fn advance(pair: &mut Pair, operation: Operation, transfer: &mut Option<Transfer
     }
 }
 
-/// Runs `operation` for at most `limit` of virtual time. `None` if it is not complete by then.
+/// Runs `operation` for at most `limit` of virtual time. Returns `None` if it is not complete by
+/// then.
 fn run(operation: Operation, fault: Option<Fault>, limit: Duration) -> Option<Outcome> {
     let counters = Counters::default();
     let mut pair = pair(operation, fault, &counters);
@@ -270,7 +271,7 @@ fn run(operation: Operation, fault: Option<Fault>, limit: Duration) -> Option<Ou
 }
 
 /// Calls `each` for every batch of every operation, with the time that the operation takes if
-/// nothing is refused.
+/// nothing is rejected.
 fn every_batch(mut each: impl FnMut(Operation, Side, usize, Duration)) {
     for operation in OPERATIONS {
         let undisturbed = run(operation, None, seconds(10)).expect("it completes");
@@ -282,32 +283,32 @@ fn every_batch(mut each: impl FnMut(Operation, Side, usize, Duration)) {
     }
 }
 
-/// The ways in which a kernel refuses a batch.
+/// The ways in which a kernel rejects a batch.
 const REFUSALS: [Refusal; 3] = [
     Refusal::Failed(SendFailure::Other),
     Refusal::FailedAfter(1, SendFailure::Other),
     Refusal::TooLarge,
 ];
 
-/// How long batches are refused: once, and for some time.
+/// How long batches are rejected: once, and for some time.
 const LASTING: [Duration; 2] = [Duration::ZERO, Duration::from_millis(290)];
 
-/// Returns by how much an operation may take longer because of a fault that lasts for `lasts`.
+/// Returns by how much a failure that lasts for `lasts` may delay an operation.
 fn bound(operation: Operation, lasts: Duration) -> Duration {
-    // The attempts follow after 20, 40, 80 and 160 ms. What is sent then may wait for an
+    // The attempts follow after 20, 40, 80 and 160 ms. Data that is sent then may wait for an
     // acknowledgment that is delayed by 25 ms.
     let pauses = if lasts.is_zero() { FIRST_WAIT } else { milliseconds(300) };
     match operation {
         // A challenge for another path is repeated by the timer of its validation (RFC 9000 §8.2.1).
         Operation::Migrate => pauses + milliseconds(700),
-        // Packets of the other endpoint that were not acknowledged in time are probes, or follow
-        // one.
+        // Packets from the other endpoint that were not acknowledged in time are probes, or follow
+        // a probe.
         _ if lasts.is_zero() => pauses + RTT / 2 - milliseconds(20),
         _ => pauses + RTT,
     }
 }
 
-/// Runs one operation with one fault: it completes in time, and no controller notices.
+/// Runs one operation with one failure: it completes in time, and no controller notices.
 fn is_delayed_only(operation: Operation, fault: Fault, undisturbed: Duration) {
     let limit = undisturbed + bound(operation, fault.lasts);
     let Some(outcome) = run(operation, Some(fault), limit) else {
@@ -319,7 +320,7 @@ fn is_delayed_only(operation: Operation, fault: Fault, undisturbed: Duration) {
     }
 }
 
-/// Each batch is refused in some of the ways.
+/// Each batch is rejected in some of the ways.
 #[test]
 fn a_refused_batch_only_delays_an_operation() {
     every_batch(|operation, side, batch, undisturbed| {
@@ -331,7 +332,7 @@ fn a_refused_batch_only_delays_an_operation() {
     });
 }
 
-/// `cargo test --release -p clearway-transport --test suite send_errors -- --ignored`.
+/// Run with `cargo test --release -p clearway-transport --test suite send_errors -- --ignored`.
 #[test]
 #[ignore = "takes half a minute without optimization"]
 fn every_refusal_of_every_batch_only_delays_an_operation() {
@@ -345,7 +346,7 @@ fn every_refusal_of_every_batch_only_delays_an_operation() {
     });
 }
 
-/// If a host never sends again, the error that ends its connection says so.
+/// If a host never sends again, the error that ends its connection states this.
 #[test]
 fn a_host_that_sends_nothing_any_more_is_named() {
     let failed = |failure| (Refusal::Failed(failure), failure);

@@ -1,5 +1,5 @@
-//! Every setting's limit at its minimum and maximum, one at a time and all together, at either
-//! endpoint: a full exchange still succeeds, and applications that wait for room or for a stream
+//! Tests every limit at its minimum and maximum, one at a time and all together, at either
+//! endpoint. A full exchange still succeeds, and applications that wait for room or for a stream
 //! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +19,13 @@ use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 type Builder = TransportConfigBuilder;
 
-/// The number of streams that each endpoint opens, and of bytes on each of them in each direction.
+/// The number of streams that each endpoint opens, and the number of bytes on each stream in each
+/// direction.
 const STREAMS: usize = 4;
 const SIZE: usize = 500;
 
 /// The maximum time of an exchange: each byte may have to wait for the acknowledgment of the
-/// previous one, and that for the longest possible ACK delay.
+/// previous one, which may be delayed by the longest possible ACK delay.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 const LARGEST: u64 = (1 << 62) - 1;
@@ -53,7 +54,7 @@ const LIMITS: [Limit; 25] = [
         |it| it.keep_alive_interval(Some(Duration::from_nanos(1))),
         |it| it.keep_alive_interval(Some(Duration::MAX)),
     ),
-    // The minimum with which a handshake is possible on this path.
+    // This is the minimum with which a handshake is possible on this path.
     (
         "handshake_timeout",
         |it| it.handshake_timeout(milliseconds(100)),
@@ -163,8 +164,8 @@ fn base() -> Builder {
     quiet().to_builder().max_datagram_frame_size(Some(1200)).datagram_notices(true)
 }
 
-/// An application that opens its streams as soon as possible, writes what fits, and reads what is
-/// available, in each case only when an event tells it to.
+/// An application that opens its streams as soon as possible, writes as much as fits, and reads as
+/// much as is available, in each case only in response to an event.
 struct Application {
     side: Side,
     opened: usize,
@@ -223,7 +224,7 @@ impl Application {
         if !self.ended.insert(stream) {
             return;
         }
-        // A request is answered.
+        // A request gets a response.
         let is_request = stream.direction() == Direction::Bidirectional && self.side.is_server();
         if is_request {
             self.rest.insert(stream, pattern(SIZE));
@@ -259,10 +260,10 @@ impl Application {
     }
 }
 
-/// Each endpoint opens its streams, sends a datagram if permitted, and then the client closes.
+/// Each endpoint opens its streams and sends a datagram if permitted; then the client closes.
 fn exchange(name: &str, client: TransportConfig, server: TransportConfig) {
     let mut pair = Pair::with(delayed(10, 1), client, server);
-    // With the maximum initial round-trip time a probe is sent later than other tests permit.
+    // With the maximum initial RTT, a probe is sent later than other tests permit.
     pair.longest_wait = Duration::MAX;
     let mut applications = [
         Application::new(Side::Client, Direction::Bidirectional),
@@ -310,7 +311,7 @@ fn act(pair: &mut Pair, applications: &mut [Application; 2]) {
     pair.server_events.retain(|event| matches!(event, Event::Closed(_)));
 }
 
-/// A datagram is refused for the reason that the settings imply, or it arrives unless the receiver
+/// A datagram is rejected for the reason that the settings imply, or it arrives unless the receiver
 /// accepts none.
 fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Application; 2]) {
     for sender in [Side::Client, Side::Server] {
@@ -320,7 +321,7 @@ fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Applicati
         };
         let sent = end.unwrap().send_datagram(Bytes::from_static(b"unreliable"));
         let before = applications[receiver].datagrams;
-        // Less than the minimum idle timeout.
+        // This is less than the minimum idle timeout.
         pair.run_until(milliseconds(30), |pair| {
             act(pair, applications);
             false
@@ -339,7 +340,7 @@ fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Applicati
     }
 }
 
-/// Exchanges that should succeed, and the names of those that do not.
+/// Exchanges that should succeed, and the names of those that failed.
 #[derive(Default)]
 struct Exchanges {
     failed: Vec<String>,
@@ -353,7 +354,7 @@ impl Exchanges {
         }
     }
 
-    /// Adds the settings at one endpoint, at the other and at both.
+    /// Adds the settings at one endpoint, at the other endpoint, and at both.
     fn add_at_each_end(&mut self, name: &str, settings: &TransportConfig) {
         let default = base().build().unwrap();
         self.add(format!("{name} of the client"), settings, &default);
@@ -388,8 +389,8 @@ fn an_exchange_succeeds_with_each_limit_at_its_greatest() {
 fn an_exchange_succeeds_with_all_limits_at_their_least_or_greatest() {
     let mut exchanges = Exchanges::default();
     // With an initial round-trip time of a nanosecond, three probe timeouts are less than a round
-    // trip of this path, and that is the minimum idle timeout (RFC 9000 §10.1): the two exclude
-    // each other.
+    // trip of this path, and this is the minimum idle timeout (RFC 9000 §10.1). The two settings
+    // therefore cannot be combined.
     let limits = LIMITS.iter().filter(|(name, ..)| *name != "max_idle_timeout");
     let least = limits.fold(base(), |it, (_, least, _)| least(it));
     exchanges.add_at_each_end("all least", &least.build().unwrap());
@@ -398,7 +399,7 @@ fn an_exchange_succeeds_with_all_limits_at_their_least_or_greatest() {
     exchanges.check();
 }
 
-/// With each controller, since they multiply and divide windows and rates.
+/// Runs with each controller, because controllers multiply and divide windows and rates.
 #[test]
 fn every_controller_works_with_the_least_and_the_greatest_window() {
     let mut exchanges = Exchanges::default();
@@ -441,7 +442,7 @@ fn an_end_that_permits_nothing_is_left_in_peace() {
     assert!(!pair.client().is_closed() && !pair.server().is_closed());
 }
 
-/// A handshake without enough time fails with the right error.
+/// A handshake with too little time fails with the correct error.
 #[test]
 fn the_least_handshake_timeout_is_kept() {
     let hasty = base().handshake_timeout(Duration::from_nanos(1)).build().unwrap();
@@ -506,8 +507,8 @@ fn new_token(pair: &Pair) -> Vec<u8> {
     token.expect("the server sends NEW_TOKEN")
 }
 
-/// A client connects, others are refused if only one connection is permitted, and it connects again
-/// after a hundred years.
+/// A client connects, other clients are refused if only one connection is permitted, and the client
+/// connects again after a hundred years.
 fn visits(name: &str, limits: EndpointLimits) {
     let mut pair = limited(limits);
     assert!(pair.download(5000, seconds(10)).is_some(), "{name}");

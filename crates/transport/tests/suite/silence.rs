@@ -1,4 +1,5 @@
-//! A client that waits for data and receives nothing sends PINGs, and the server reacts to them.
+//! Tests that a client that waits for data and receives nothing sends PINGs, and that the server
+//! reacts to them.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use clearway_wire::{Direction, StreamId};
 const PING: u64 = 0x01;
 const ACK: u64 = 0x02;
 
-/// On the short paths of these tests, a client sends its first PING after this long without data.
+/// On the short paths of these tests, the time without data after which a client sends its first
+/// PING.
 const MINIMUM_WAIT: Duration = Duration::from_millis(200);
 
 /// A download that a test advances step by step.
@@ -79,7 +81,7 @@ impl Dead {
     }
 }
 
-/// After an outage of three seconds new data reaches the client soon: see `response_ping.rs`. The
+/// After an outage of three seconds, new data soon reaches the client (see `response_ping.rs`). The
 /// client sends its next PING after the longest of 200 ms, three probe timeouts and an eighth of
 /// the silence; the server's response to it arrives a round trip later. The queue to the client may
 /// still be full of earlier datagrams, which delays the response by at most one more round trip.
@@ -136,7 +138,8 @@ fn a_download_continues_after_an_outage_both_ways() {
 }
 
 /// While nothing reaches the client, the server sends little: at most the two datagrams of a probe
-/// for each packet from the client, and the probes of its own timer. Both become rarer over time.
+/// for each packet from the client, plus the probes triggered by its own timer. Both become rarer
+/// over time.
 #[test]
 fn packets_on_a_dead_path_are_few() {
     for seed in 0..20 {
@@ -151,8 +154,8 @@ fn packets_on_a_dead_path_are_few() {
         };
         let from_client = after(pair.watch.sent(Side::Client));
         let from_server = after(pair.watch.sent(Side::Server));
-        // Each wait is an eighth of the silence so far, so there are ln(60) / ln(9 / 8) and a few
-        // more.
+        // Each wait is an eighth of the silence so far, so there are ln(60) / ln(9 / 8) PINGs and a
+        // few more.
         let (from_client, from_server) = (from_client.len(), from_server.len());
         assert!((20..45).contains(&from_client), "seed {seed}: {from_client}");
         let limit = 2 * from_client + 12;
@@ -206,7 +209,8 @@ fn few_pings_are_sent_to_a_server_that_is_slow_to_respond() {
     assert_eq!(pings(&pair, Side::Client, end), 0);
 }
 
-/// An application that does not read does not wait for data, whether its receive windows are full or not.
+/// An application that does not read does not wait for data, regardless of whether its receive
+/// windows are full.
 #[test]
 fn an_application_that_does_not_read_sends_no_pings() {
     for size in [10_000, 5 << 20] {
@@ -232,8 +236,8 @@ fn an_application_that_does_not_read_sends_no_pings() {
 }
 
 /// Streams on which it is unknown whether more data will arrive do not cause PINGs: streams that
-/// the peer opened, like those that HTTP/3 keeps open, and one on which this endpoint may still
-/// send more of its request.
+/// the peer opened, like those that HTTP/3 keeps open, and a stream on which this endpoint may
+/// still send more of its request.
 #[test]
 fn open_streams_without_a_pending_response_are_silent() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -23,7 +23,7 @@ fn read_server(pair: &mut Pair, stream: StreamId) -> Result<ReadOutcome, ReadErr
     pair.server().read(now, stream, usize::MAX)
 }
 
-/// §3.1, §19.4.
+/// §3.1, §19.4: a reset reaches the reader with its error code.
 #[test]
 fn a_reset_reaches_the_reader_with_its_code() {
     let mut pair = Pair::new(lossy(10.0, 10, 1));

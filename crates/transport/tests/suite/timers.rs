@@ -30,7 +30,7 @@ fn check(pair: &mut Pair) {
     assert_eq!(deadlines, reported, "at {:?}", pair.now);
 }
 
-/// Advances time, with a check after every step.
+/// Advances time, checking after every step.
 fn watch_for(pair: &mut Pair, milliseconds: u64) {
     pair.run_until(support::milliseconds(milliseconds), |pair| {
         pair.settle();
@@ -39,8 +39,8 @@ fn watch_for(pair: &mut Pair, milliseconds: u64) {
     });
 }
 
-/// A client with keep-alive whose receive window the server fills, over a path with a short queue,
-/// where the client's port changes after two seconds.
+/// Returns a client with keep-alive whose receive window the server fills. The path has a short
+/// queue, and the client's port changes after two seconds.
 fn pair() -> Pair {
     let mut link = delayed(20, 1);
     link.to_client.rate = Some(Rate::from_bits_per_second(6_000_000));
@@ -90,8 +90,8 @@ fn every_kind_of_timer_is_set_and_reported() {
     assert!(end > now && end < now + milliseconds(1000));
 }
 
-/// On a busy host, the acknowledgment of a packet may still be in the socket buffer: no probe is
-/// sent until that was read.
+/// On a busy host, the acknowledgment of a packet may still be in the socket buffer, so no probe is
+/// sent until the buffer has been read.
 #[test]
 fn silence_counts_as_far_as_was_received() {
     let mut pair = Pair::with(delayed(20, 1), quiet(), quiet());

@@ -42,8 +42,8 @@ fn replace_server(pair: &mut Pair, keys: &TicketKeys, clock: &Arc<Clock>) {
     pair.restart_server();
 }
 
-/// Returns a client with a token from a NEW_TOKEN frame of a server with keys of `SECRET`, which
-/// was then replaced by another server.
+/// Returns a client with a token from a NEW_TOKEN frame of a server with keys of `SECRET` that was
+/// then replaced with another server.
 fn with_new_token(keys: &TicketKeys, clock: &Arc<Clock>) -> (Pair, Vec<u8>) {
     let mut pair = Pair::new(delayed(50, 1));
     replace_server(&mut pair, &TicketKeys::new(&SECRET), &Clock::at(NOW));
@@ -101,8 +101,8 @@ fn a_new_token_under_unknown_keys_is_ignored() {
     assert!(!is_valid(&mut pair, &token), "an endpoint with keys of its own");
 }
 
-/// A token's age is measured with the shared clock: the time at which an endpoint started, and how
-/// long it has been running, do not matter.
+/// A token's age is measured with the shared clock; an endpoint's start time and uptime do not
+/// matter.
 #[test]
 fn a_new_token_expires_by_the_clock() {
     let clock = Clock::at(NOW);
@@ -125,8 +125,8 @@ fn a_new_token_of_a_process_whose_clock_is_ahead_is_valid_for_a_minute() {
     assert!(is_valid(&mut pair, &token));
 }
 
-/// Returns a client that has received a Retry from a server with keys of `SECRET`, which is
-/// replaced by another server before the client's response arrives.
+/// Returns a client that has received a Retry from a server with keys of `SECRET` that is replaced
+/// with another server before the client's response arrives.
 fn after_retry(keys: &TicketKeys, clock: &Arc<Clock>) -> Pair {
     let mut pair = Pair::new(delayed(50, 1));
     pair.door = Door::Retry;

@@ -118,8 +118,8 @@ fn wrong_version_information_of_a_client_is_an_error() {
     }
 }
 
-/// Returns the error of a client that gets this response, and begins again in version 2 before that
-/// if `has_reacted`.
+/// Returns the error of a client that gets this response. If `has_reacted`, the client has
+/// restarted in version 2 before.
 fn client_error(change: Change, has_reacted: bool) -> Option<TransportError> {
     let server = if has_reacted { staying(&[V2]) } else { staying(&[V1, V2]) };
     let mut pair = pair(&client(V1, &[V2, V1]), &server);

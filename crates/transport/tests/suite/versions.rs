@@ -34,7 +34,7 @@ fn expected(client: &TransportConfig, server: &TransportConfig) -> Option<Versio
     if server.prefers_own_version() { preferred.copied() } else { Some(first) }
 }
 
-/// Runs every client with every server, with and without Retry, loss and a ClientHello in two
+/// Runs every client with every server, with and without Retry, loss, and a ClientHello in two
 /// datagrams.
 fn negotiate(door: Door, tls: &Tls, percent: f64, seed: u64) {
     let clients =
@@ -128,7 +128,7 @@ fn start_of(datagram: &[u8], wanted: LongPacketType) -> Option<usize> {
 
 type Seen = Arc<std::sync::Mutex<Vec<(Way, Version, LongPacketType)>>>;
 
-/// Records the long headers of everything sent.
+/// Records the long headers of all sent packets.
 fn watch_headers(pair: &mut Pair) -> Seen {
     let seen = Seen::default();
     let noted = seen.clone();
@@ -140,9 +140,9 @@ fn watch_headers(pair: &mut Pair) -> Seen {
     seen
 }
 
-/// RFC 9369 §4.1: before the server has the client's parameters it answers in the original version.
-/// CRYPTO and everything after it uses the negotiated version, and so do the client's packets once
-/// it has seen that.
+/// RFC 9369 §4.1: before the server has the client's parameters, it responds in the original
+/// version. CRYPTO frames and everything after them use the negotiated version, and so do the
+/// client's packets once it has seen that version.
 #[test]
 fn the_version_changes_with_the_server_s_first_crypto_frame() {
     let link = delayed(10, 1);
@@ -175,7 +175,7 @@ fn the_version_changes_with_the_server_s_first_crypto_frame() {
     assert_eq!(versions(Way::ToClient, LongPacketType::Handshake), [V2]);
 }
 
-/// Later key phases use version 2's labels, too, on a client whose TLS began in version 1.
+/// Later key phases also use version 2's labels on a client whose TLS session began in version 1.
 #[test]
 fn keys_are_updated_in_the_negotiated_version() {
     for (first, server) in [(V1, changing(&[V2, V1])), (V2, changing(&[V1, V2]))] {
@@ -243,8 +243,8 @@ fn version_negotiation(
     packet
 }
 
-/// RFC 9368 §4: an attacker makes the client use a version that it prefers less than another that
-/// both support.
+/// RFC 9368 §4: an attacker makes the client use a version that it prefers less than another
+/// version that both endpoints support.
 #[test]
 fn a_downgrade_by_a_forged_version_negotiation_packet_is_an_error() {
     for (first, preference, forged) in [(V2, [V2, V1], V1), (V1, [V1, V2], V2)] {
@@ -267,8 +267,8 @@ fn a_downgrade_by_a_forged_version_negotiation_packet_is_an_error() {
     }
 }
 
-/// A forged packet that leads to the version that the client prefers anyway costs a round trip and
-/// does no harm.
+/// A forged packet that leads to the client's preferred version costs a round trip and does no
+/// harm.
 #[test]
 fn an_upgrade_by_a_forged_version_negotiation_packet_is_accepted() {
     let mut pair = pair(&client(V1, &[V2, V1]), &staying(&[V1, V2]));
@@ -279,8 +279,8 @@ fn an_upgrade_by_a_forged_version_negotiation_packet_is_accepted() {
     assert_eq!(pair.watch.chosen(Side::Client), [Some(V1), Some(V2)]);
 }
 
-/// RFC 9368 §2.1, §4: packets that list the version in use, that arrive after a response, or that
-/// answer a second attempt.
+/// RFC 9368 §2.1, §4: packets are ignored if they list the version in use, arrive after a response,
+/// or respond to a second attempt.
 #[test]
 fn version_negotiation_packets_that_are_ignored() {
     let both = client(V1, &[V2, V1]);
@@ -306,8 +306,8 @@ fn version_negotiation_packets_that_are_ignored() {
 }
 
 /// An attacker who does not see the client's first packet has to guess both connection IDs. Packets
-/// with one of them, with parts of them or with neither have no effect, whatever versions they
-/// list.
+/// with only one correct ID, with parts of the IDs or with neither have no effect, regardless of
+/// the listed versions.
 #[test]
 fn an_attacker_off_the_path_cannot_change_the_version() {
     for (client, server) in [
@@ -332,7 +332,7 @@ fn an_attacker_off_the_path_cannot_change_the_version() {
                 }
             }
         }
-        // The part that replaces a shorter ID may be identical.
+        // The part that replaces a shorter ID may happen to be identical.
         forged.retain(|ids| *ids != (destination, source));
         assert!(destination.as_bytes().len() >= 8);
         for ids in forged {
@@ -347,8 +347,8 @@ fn an_attacker_off_the_path_cannot_change_the_version() {
 }
 
 /// Before each datagram that reaches the client, an attacker who sees everything answers the
-/// client's latest packet with a Version Negotiation packet. Only before the first response does it
-/// have any effect.
+/// client's latest packet with a Version Negotiation packet. Such a packet has an effect only
+/// before the first response.
 #[test]
 fn a_version_negotiation_packet_at_every_moment() {
     for server in [staying(&[V2, V1]), changing(&[V2, V1])] {
@@ -460,9 +460,9 @@ fn packets_of_other_versions_are_dropped() {
     }
 }
 
-/// A forged Initial packet, whose keys anyone on the path has, makes the client expect version 2,
-/// which the server does not support. The handshake fails, as it does after any forged Initial
-/// packet; it does not complete in a wrong version.
+/// A forged Initial packet, for which anyone on the path has the keys, makes the client expect
+/// version 2, which the server does not support. The handshake fails, as it does after any forged
+/// Initial packet; it does not complete in a wrong version.
 #[test]
 fn a_forged_change_of_the_version_does_not_complete_a_handshake() {
     let timeout = |it: TransportConfigBuilder| it.handshake_timeout(seconds(5));
@@ -492,7 +492,7 @@ fn forged_initial((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
 }
 
 /// Returns a client's Initial packet of version 1 that acknowledges the server's first packet.
-/// `ids` are those of its first packet.
+/// `ids` are the connection IDs of the client's first packet.
 fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
     let initial = Initial {
         side: Side::Client,
@@ -502,14 +502,15 @@ fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
         source: source.as_bytes(),
         // The client later sends a packet with this number, which is then a duplicate.
         number: 1,
-        // The largest number, the delay, no further ranges, the first range.
+        // The largest acknowledged number, the delay, the number of further ranges, and the first
+        // range.
         frames: &[2, 0, 0, 0, 0],
     };
     initial.datagram(1200)
 }
 
-/// picoquic's behavior: the client skips the packet that changes the version, acknowledges its
-/// number nevertheless, and repeats its ClientHello. The server repeats the ServerHello (RFC 9002
+/// picoquic's behavior: the client ignores the packet that changes the version, acknowledges its
+/// number anyway, and repeats its ClientHello. The server repeats the ServerHello (RFC 9002
 /// §6.2.3).
 #[test]
 fn a_client_that_skips_the_change_of_the_version_gets_the_server_hello_again() {
@@ -646,7 +647,7 @@ fn without_version_information_nothing_is_negotiated() {
     assert_eq!(closed(&pair.client_events), Some(&ConnectionError::VersionMismatch));
 }
 
-/// A server refuses a version 2 client in version 2.
+/// A server refuses a version 2 client using version 2.
 #[test]
 fn a_refusal_has_the_client_s_version() {
     let mut pair = pair(&client(V2, &[V2]), &staying(&[V1, V2]));

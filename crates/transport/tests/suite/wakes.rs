@@ -1,7 +1,7 @@
-//! Actions that an application call enables happen immediately: the frames that the call requires
-//! are sent without time passing and without another event, and the peer sees the result one trip,
-//! or one round trip, later. A result that needs a later timer or packet is too late here, although
-//! a transfer would complete.
+//! Tests that actions enabled by an application call happen immediately: the required frames are
+//! sent without time passing and without another event, and the peer sees the result one trip or
+//! one round trip later. A result that requires a later timer or packet counts as too late here,
+//! even though a transfer would complete.
 
 use crate::support::ids::Rotating;
 use crate::support::{
@@ -31,7 +31,7 @@ const STREAM_WINDOW: usize = 64 << 10;
 const CONNECTION_WINDOW: usize = 96 << 10;
 const CODE: VarInt = VarInt::from_u32(7);
 
-/// Small windows that do not grow, and two streams of each kind.
+/// Returns a configuration with small windows that do not grow, and two streams of each kind.
 fn config() -> TransportConfig {
     quiet()
         .to_builder()
@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-/// An application call that enables something.
+/// An application call that enables an action.
 struct Case {
     name: &'static str,
     /// The endpoint whose application makes the call.
@@ -142,9 +142,9 @@ struct Case {
     sends: &'static [u64],
     /// Whether the call can also be made while the connection is compacted.
     can_rest: bool,
-    /// The number of one-way trips that the result takes, ...
+    /// The number of one-way trips after which the result is visible.
     trips: u64,
-    /// ... and a check for the result.
+    /// A check for the result.
     result: fn(&mut World) -> bool,
 }
 
@@ -177,7 +177,7 @@ fn is_readable(world: &mut World) -> bool {
     world.has_event(Side::Server, &Event::Readable(world.streams[0]))
 }
 
-/// Makes the peer send everything that it may on streams, the first of which was ended.
+/// Makes the peer send as much as it may on its streams, the first of which has been ended.
 fn exhaust_streams(world: &mut World) {
     world.serve(Direction::Unidirectional, &[100, 100]);
     for index in 0..2 {
@@ -299,8 +299,8 @@ fn cases() -> Vec<Case> {
             ..case("read what the connection's window holds", Side::Client)
         },
         Case {
-            // The first stream has a little of the connection's window, and the second one the
-            // rest.
+            // The first stream uses a little of the connection's window, and the second one uses
+            // the rest.
             prepare: |world| {
                 world.serve(Direction::Unidirectional, &[8 << 10]);
                 let stream = world.server().open(Direction::Unidirectional).unwrap();
@@ -443,7 +443,8 @@ fn cases() -> Vec<Case> {
             act: |world| assert_eq!(world.read(0, STREAM_WINDOW), STREAM_WINDOW),
             sends: &[MAX_STREAM_DATA],
             result: |world| {
-                // Written data uses all of the new credit, so only another limit provides more.
+                // Written data uses all of the new credit, so only raising another limit provides
+                // more.
                 let stream = world.streams[0];
                 world.server().send_credit(stream).unwrap().stream == 0
             },
@@ -502,7 +503,7 @@ enum Quiet {
     Resting,
 }
 
-/// Checks that a case's call has its effect immediately; returns the reason if not.
+/// Checks that a case's call takes effect immediately; returns the reason if it does not.
 fn check(case: &Case, quiet: Quiet) -> Result<(), String> {
     let name = case.name;
     let mut world = World::new();
@@ -520,7 +521,7 @@ fn check(case: &Case, quiet: Quiet) -> Result<(), String> {
             return Err(format!("{name}, {quiet:?}: {frame:#x} is not among {sent:x?}"));
         }
     }
-    // Anything else that could be sent now is sent together with a following PING.
+    // Any other frames that could be sent now are sent together with a following PING.
     if !world.client().is_closed() {
         let connection = if case.side == Side::Client { world.client() } else { world.server() };
         connection.ping();

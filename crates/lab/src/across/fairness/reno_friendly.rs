@@ -8,14 +8,15 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit::Times };
 
-/// Compares the two flows of a setup, one with CUBIC and one with Reno, from `settled` on, by the
-/// total of all runs, in both start orders. The two algorithms have the same average window (RFC
-/// 9438, Section 4.3); which of them reduces its window more often in a single minute is chance.
+/// Compares the bytes received by a setup's CUBIC flow and its Reno flow after `settled`, summed
+/// over all runs, in both start orders. The two algorithms have the same average window (RFC 9438,
+/// Section 4.3), but within a single minute, it is a matter of chance which one reduces its window
+/// more often.
 ///
-/// If `is_logged`, the result has no bound.
+/// If `is_logged`, the result is only logged and has no limit.
 ///
 /// # Errors
-/// If the setup does not have these two flows.
+/// If the setup does not consist of one CUBIC flow and one Reno flow.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,

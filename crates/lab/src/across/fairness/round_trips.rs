@@ -1,9 +1,9 @@
-//! Fb: a shorter path is an advantage, but at most by the ratio of the round-trip times.
+//! Fb: a shorter path is an advantage, but by no more than the ratio of the round-trip times.
 //!
 //! Applies to CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
 //! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's throughput is inversely
-//! proportional to them or to their squares, and BBR favors longer paths: for these two the result
-//! is only logged.
+//! proportional to the round-trip time or to its square, and BBR favors longer paths, so the
+//! results of these two are only logged.
 
 use core::time::Duration;
 
@@ -13,18 +13,18 @@ use super::{plan, received};
 use crate::across::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
 use crate::checker::Property;
 
-/// One of two flows.
+/// The path and result of one of two flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Way {
-    /// Its round-trip time without queues.
+    /// The flow's round-trip time without queues.
     round_trip: Duration,
-    /// Bytes that it received.
+    /// Bytes that the flow received.
     received: u64,
 }
 
-/// Compares the two flows of a setup from `settled` on, seed by seed: once with a longer path for
-/// the first flow, once for the second. The path is longer by `more`, half of it in each direction.
-/// If `is_logged`, the result has no bound.
+/// Compares the two flows of a setup after `settled`, seed by seed: once with a longer path for the
+/// first flow, and once for the second. The additional round-trip time is `more`, half of it in
+/// each direction. If `is_logged`, the result is only logged and has no limit.
 ///
 /// # Errors
 /// If the setup does not have two flows.

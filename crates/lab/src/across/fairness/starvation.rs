@@ -1,4 +1,4 @@
-//! Fd: flows with different controllers may get different shares, but none starves.
+//! Fd: flows with different controllers may get different shares, but no flow starves.
 
 use core::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
 
-/// Compares the two flows of a setup, with different controllers, from `settled` on, in both start
-/// orders, seed by seed.
+/// Compares the two flows of a setup, which have different controllers, after `settled`, in both
+/// start orders, seed by seed.
 ///
 /// # Errors
 /// If the setup does not have two flows.

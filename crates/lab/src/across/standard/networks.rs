@@ -9,7 +9,8 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
-/// The time for which flows share a bottleneck, and the initial period that is not judged.
+/// The time for which flows share a bottleneck, and the initial period that is excluded from the
+/// comparison.
 pub(super) const LENGTH: Duration = Duration::from_secs(70);
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
@@ -36,7 +37,7 @@ fn both_ways(conditions: Conditions) -> LinkConfig {
     LinkConfig { to_server: conditions.clone(), to_client: conditions, ..LinkConfig::default() }
 }
 
-/// Returns one flow on a path without a bottleneck.
+/// Returns a setup with one flow on a path without a bottleneck.
 pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     let conditions = Conditions { delay: round_trip / 2, ..Conditions::default() };
     Setup {
@@ -48,7 +49,8 @@ pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     }
 }
 
-/// Returns one flow at a bottleneck; the path holds `path` datagrams, and the queue as many.
+/// Returns a setup with one flow over a bottleneck. The path and the queue hold `path` datagrams
+/// each.
 pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -58,14 +60,14 @@ pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> S
     setup
 }
 
-/// Adds the loss of the datagram with this number.
+/// Adds the loss of the datagram with the given number.
 pub(super) fn one_loss(mut setup: Setup, number: u64) -> Setup {
     let model = LossModel::List { numbers: vec![number] };
     setup.network.to_client.loss = vec![LossRule { model, window: Window::Always }];
     setup
 }
 
-/// Adds random loss towards the client, until the given time or always.
+/// Adds random loss towards the client, until the given time, or for the whole run.
 pub(super) fn random_loss(mut setup: Setup, share: f64, until: Option<Duration>) -> Setup {
     let probability = Probability::new(share).unwrap_or_default();
     let window = until.map_or(Window::Always, |until| Window::Absolute {
@@ -81,17 +83,18 @@ pub(super) const fn download(size: u64) -> Traffic {
     Traffic::Download { size }
 }
 
-/// A bottleneck that flows share.
+/// A bottleneck shared by several flows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bottleneck {
     pub(super) megabits: u64,
     pub(super) round_trip: Duration,
-    /// The size of the queue in bandwidth-delay products.
+    /// The queue size in bandwidth-delay products.
     pub(super) queue: f64,
 }
 
 impl Bottleneck {
-    /// Returns flows with these controllers, which begin a tenth of a second apart.
+    /// Returns a setup with one flow for each of these controllers; the flows start a tenth of a
+    /// second apart.
     pub(super) fn shared_by(self, controllers: &[Option<&str>]) -> Setup {
         let rate = Rate::from_bits_per_second(self.megabits * 1_000_000);
         let path = rate.bytes_in(self.round_trip) as f64;
@@ -100,7 +103,7 @@ impl Bottleneck {
             rate: Some(rate),
             queue: QueueLimit { packets: None, bytes: Some((path * self.queue) as u64) },
             overhead: 28,
-            // If flows ran in lockstep, it would always be the same flow that finds the queue full.
+            // If flows ran in lockstep, the same flow would always find the queue full.
             jitter: Jitter { range: Duration::from_micros(100), reorder_by_jitter: false },
             ..Conditions::default()
         };

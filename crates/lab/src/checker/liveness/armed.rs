@@ -1,4 +1,4 @@
-//! L3: while a packet is outstanding, a timer is set.
+//! L3: a timer is set while a packet is outstanding.
 
 use core::time::Duration;
 
@@ -24,15 +24,15 @@ impl Rule for Armed {
         if records.stage.is_closed || !records.stage.is_started {
             return Ok(());
         }
-        // RFC 9002 §6.2.2.1: a client keeps a timer set until it knows that the server has validated its address, which
-        // an acknowledged Handshake packet shows.
+        // RFC 9002 §6.2.2.1: a client keeps a timer set until it knows that the server has
+        // validated its address; an acknowledged Handshake packet proves that.
         let is_unsure = records.side == Side::Client
             && !records.stage.is_confirmed
             && !records.ledger.was_acknowledged_in(SpaceId::Handshake);
         if !records.ledger.awaits_acknowledgement() && !is_unsure {
             return Ok(());
         }
-        // A host that cannot send waits until it can.
+        // An endpoint whose host cannot send waits until it can.
         if records.limit == Some(SendLimit::Path) && settled.deadline.is_some() {
             return Ok(());
         }
@@ -52,8 +52,8 @@ impl Rule for Armed {
         };
         let claimed = records.metrics.map_or(0, |metrics| metrics.pto_count);
         let exponent = records.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
-        // No probe timer is set while the loss timer runs, and the round-trip time may be based on
-        // a single sample that the peer delayed (RFC 9002 §6.1.2, §6.2.1).
+        // No probe timer is set while the loss timer runs, and the RTT estimate may be based on a
+        // single sample that includes the peer's ACK delay (RFC 9002 §6.1.2, §6.2.1).
         let timeout =
             (records.probe_timeout() * (1 << exponent)).max(records.time_threshold()) + SLACK;
         let wait = deadline.saturating_since(records.now);

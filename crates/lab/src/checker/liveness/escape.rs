@@ -1,11 +1,11 @@
 //! L2: from any state, the sender uses 90 % of a clean path within a bounded time.
 //!
-//! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The bound
-//! counts from the first clean round in which data waits. It is 8 rounds of slow start plus
+//! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The limit
+//! applies from the first clean round in which data waits. It is 8 rounds of slow start plus
 //! log2(min(threshold, BDP) / window), and after that one round for each datagram up to the
-//! bandwidth-delay product (Reno; twice as many for CUBIC, whose W_est grows by about half a datagram per round
-//! trip). Other controllers have two probe cycles and three rounds for each doubling. A loss
-//! restarts the count, since the path was not clean then.
+//! bandwidth-delay product (Reno; twice as many for CUBIC, whose W_est grows by about half a
+//! datagram per round trip). Other controllers are allowed two probe cycles, plus three rounds for
+//! each doubling. A loss restarts the count, because the path was not clean.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ pub(in crate::checker) struct Escape {
     stretch: Option<Stretch>,
 }
 
-/// Consecutive clean rounds in which data waited.
+/// A series of consecutive clean rounds in which data waited.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     rounds: u64,
@@ -39,7 +39,7 @@ impl Rule for Escape {
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let path = &records.config.path;
-        // If acknowledgments are queued or lost, their path is the bottleneck.
+        // If acknowledgments are queued or lost, the reverse path is the bottleneck.
         let is_known = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(rate) = path.bottleneck.filter(|_| is_known) else {
             return Ok(());
@@ -84,7 +84,8 @@ impl Stretch {
         let knee = threshold.unwrap_or(product).min(product).max(window);
         let doublings = u64::from((knee / window).ilog2()) + 1;
         let linear = product.saturating_sub(knee) / records.datagram();
-        // Conservative slow start grows at a quarter of the rate of slow start, for five rounds.
+        // In conservative slow start, the window grows at a quarter of slow start's rate for five
+        // rounds.
         let bound = records.config.kind.escape_rounds(doublings, linear) + 8;
         Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
     }

@@ -1,6 +1,6 @@
-//! L7: the estimate of a model-based controller follows the path. The visible part of BBR's model
-//! is its pacing rate in ProbeBW_CRUISE, which is its bandwidth estimate. For loss-based
-//! controllers L2 checks the same.
+//! L7: the estimate of a model-based controller follows the path's rate. The visible part of BBR's
+//! model is its pacing rate in ProbeBW_CRUISE, which is its bandwidth estimate. L2 checks the same
+//! for loss-based controllers.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The duration of two cycles of ProbeBW.
+/// The duration of two ProbeBW cycles.
 const TWO_CYCLES: Duration = Duration::from_millis(6_600);
 const MORE_ROUNDS: u64 = 24;
 

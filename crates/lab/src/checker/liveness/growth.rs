@@ -1,15 +1,16 @@
-//! L1: the window grows while congestion control holds data back and nothing is lost.
+//! L1: the window grows while congestion control limits sending and nothing is lost.
 //!
-//! Only whole rounds count in which no packet was lost, no timer expired, and data waited for the
-//! window or the pacer whenever sending stopped. The required growth:
+//! A round counts only if, for its whole duration, no packet was lost, no timer expired, and data
+//! was waiting for the window or the pacer whenever sending stopped. The required growth is:
 //!
-//! - in slow start 0.9 of the acknowledged bytes (0.9 of a quarter of them in conservative slow start);
+//! - in slow start: 0.9 of the acknowledged bytes (in conservative slow start, 0.9 of a quarter of
+//!   them);
 //! - Reno: 0.9 datagrams for each window acknowledged, over four rounds;
-//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage of
-//!   congestion avoidance: that is W_est (RFC 9438 §4.3), and the window is never below it. In a
-//!   stage whose beginning is unknown, because a reduction was undone, and in all others, one
-//!   datagram in 2.72 s: in the flattest part of the curve of that length, around W_max, C t^3 / 4
-//!   yields two (RFC 9438 §4.2);
+//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the congestion
+//!   avoidance phase: this is W_est (RFC 9438 §4.3), and the window is never below it. In every
+//!   phase, including those whose beginning is unknown because a reduction was undone, one datagram
+//!   per 2.72 s: in the flattest part of the curve with that length, around W_max, C t^3 / 4 yields
+//!   two (RFC 9438 §4.2);
 //! - other controllers, such as BBR: the window or the pacing rate grows within one probe cycle.
 //!
 //! Rounds in which the controller reports recovery, or remains in one phase, count as well, since
@@ -26,7 +27,8 @@ use crate::checker::rule::{Rule, Verdict};
 
 /// The number of rounds over which growth is averaged.
 const ROUNDS: u64 = 4;
-/// The recovery period with which a stage may begin, and the round in which it ends.
+/// The recovery period in which a congestion avoidance phase may begin, and the round in which it
+/// ends.
 const MORE_ROUNDS: u64 = 2;
 /// The longest time for which CUBIC's window may grow by less than a datagram at its plateau.
 const PLATEAU: Duration = Duration::from_millis(2720);
@@ -37,17 +39,18 @@ pub(in crate::checker) struct WindowGrowth {
     cycle: Option<Cycle>,
 }
 
-/// A stretch of clean rounds of congestion avoidance.
+/// A series of clean rounds in congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     rounds: u64,
     /// The number of windows acknowledged, in thousandths.
     windows: u64,
     window_before: u64,
-    /// Whether the stage began with a reduction or with the end of slow start, so that W_est is
-    /// known.
+    /// Whether the phase began with a window reduction or with the end of slow start, so that W_est
+    /// is known.
     is_whole: bool,
-    /// The window when it had last grown by a datagram, and how long data has been held back since.
+    /// The window when it last grew by a datagram, and how long congestion control has limited
+    /// sending since then.
     mark: u64,
     since_mark: Duration,
     rounds_since_mark: u64,
@@ -59,7 +62,7 @@ struct Cycle {
     lowest: Budget,
     rounds: u64,
     time: Duration,
-    /// Whether one of them was in ProbeRTT.
+    /// Whether one of the rounds was in ProbeRTT.
     is_interrupted: bool,
 }
 
@@ -75,7 +78,8 @@ impl Rule for WindowGrowth {
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let change = &report.change;
         if change.is_cut || change.is_undo {
-            // A stage begins with the window after a reduction. After an undo its beginning is unknown.
+            // A phase begins with the window after a reduction. After an undone reduction, its
+            // beginning is unknown.
             self.stage = change.is_cut.then(|| Stage::new(change.after, true));
         }
         if !records.config.kind.is_loss_based() {
@@ -87,7 +91,8 @@ impl Rule for WindowGrowth {
         }
     }
 
-    /// Ends the stage: growth in datagrams is not comparable across two sizes.
+    /// Ends the congestion avoidance phase, because growth in datagrams is not comparable across
+    /// two datagram sizes.
     fn on_mtu(&mut self, _records: &EndpointRecords) {
         self.stage = None;
     }
@@ -142,7 +147,8 @@ impl WindowGrowth {
             };
         }
         if !round.is_clean_and_held() {
-            // A round with a loss belongs to the stage that the loss ends or begins.
+            // A round with a loss belongs to the congestion avoidance phase that the loss ends or
+            // begins.
             if records.config.kind.grows_by_acknowledgements_only() {
                 self.stage = None;
             } else if let Some(stage) = &mut self.stage {
@@ -154,7 +160,8 @@ impl WindowGrowth {
         let fresh = Stage::new(round.window_before, came_from_slow_start);
         let stage = self.stage.get_or_insert(fresh);
         if came_from_slow_start {
-            // Part of the round was slow start: the stage begins with the window at its end.
+            // Part of the round was slow start: the congestion avoidance phase begins with the
+            // window at the end of the round.
             *stage = Stage::new(round.window_after, true);
             return Ok(());
         }
@@ -235,7 +242,7 @@ fn check_stage(records: &EndpointRecords, stage: &Stage, round: &Round) -> Verdi
     let grown = round.window_after.saturating_sub(stage.window_before);
     let growth = records.config.kind.stage_growth();
     let is_due = stage.is_whole || !growth.needs_beginning;
-    // No growth is required in the recovery period with which a stage may begin.
+    // No growth is required in the recovery period in which a congestion avoidance phase may begin.
     let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);
     let due = counted * growth.tenths / 10 * datagram / 1000;
     if is_due && stage.rounds >= ROUNDS + MORE_ROUNDS && grown < due {

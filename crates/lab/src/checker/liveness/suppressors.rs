@@ -1,9 +1,9 @@
-//! L8: no suppressor of growth outlives its bound.
+//! L8: no suppressor of window growth lasts longer than its limit.
 //!
 //! A suppressor that is removed and set again in every round is as harmful as one that stays.
-//! Therefore the rule counts the rounds in which it was set at the end, and only growth or a round
-//! without it restarts the count. For conservative slow start it is enough that it was removed: S22
-//! checks that the round-trip time was the reason (RFC 9406 §4.2).
+//! Therefore the rule counts the rounds at whose end the suppressor was set, and only growth or a
+//! round without the suppressor restarts the count. For conservative slow start, its removal is
+//! enough: S22 checks that the RTT was the reason (RFC 9406 §4.2).
 
 use core::time::Duration;
 
@@ -23,13 +23,13 @@ pub(in crate::checker) struct Suppression {
 struct Held {
     rounds: u64,
     time: Duration,
-    /// Whether it was set at one report of this round, and not set at another.
+    /// Whether, in this round, one report showed the suppressor as set and another did not.
     in_this_round: bool,
     let_go_in_this_round: bool,
 }
 
 /// Returns whether a suppressor is part of a controller's probe cycle. Such suppressors are set and
-/// removed by design: here it is only checked that they are removed. L1 checks that the cycle makes
+/// removed by design, so only their removal is checked here. L1 checks that the cycle makes
 /// progress.
 fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     ![
@@ -58,7 +58,7 @@ impl Rule for Suppression {
             held.let_go_in_this_round |= !holds;
         }
         let Some(round) = &report.round else { return Ok(()) };
-        // Conservative slow start must end although the window grows in it.
+        // Conservative slow start must end even if the window grows during it.
         let has_grown = round.window_after > round.window_before;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
             let held_now = core::mem::take(&mut held.in_this_round);

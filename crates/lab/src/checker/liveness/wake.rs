@@ -1,5 +1,5 @@
-//! L4: when the reason that a sender waits no longer applies, it sends at once. After an endpoint
-//! has sent what it can, the reason that it reports must apply.
+//! L4: a sender sends as soon as the reason for waiting no longer applies. After an endpoint has
+//! sent as much as it can, the reason that it reports for stopping must be true.
 
 use clearway_transport::SendLimit;
 use clearway_units::Timestamp;
@@ -69,7 +69,7 @@ fn check_pacer(records: &EndpointRecords, settled: &Settled) -> Verdict {
     Ok(())
 }
 
-/// Checks a stack that reports that it has nothing to send, or nothing that it may send.
+/// Checks a stack that reports that it has nothing to send, or nothing that it is allowed to send.
 fn check_backlog(records: &EndpointRecords, credit: Option<u64>) -> Verdict {
     let may_send =
         records.stage.has_application_keys && credit.is_none_or(|c| c >= records.datagram());

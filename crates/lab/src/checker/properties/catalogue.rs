@@ -1,15 +1,15 @@
-//! The texts that describe what each property requires, and how that is checked.
+//! The texts that describe what each property requires and how it is checked.
 
 use super::Property::{self, *};
 
 /// The texts of a property.
 pub(super) struct Entry {
     property: Property,
-    /// Its ID, such as "L1".
+    /// The property's ID, such as "L1".
     pub(super) id: &'static str,
     /// The requirement, in one line.
     pub(super) meaning: &'static str,
-    /// A short description of how it is checked.
+    /// A short description of how the property is checked.
     pub(super) method: &'static str,
 }
 

@@ -1,12 +1,12 @@
-//! The endpoints' requests for each other's acknowledgments (draft-ietf-quic-ack-frequency), as
-//! seen on the wire.
+//! The endpoints' requests that affect each other's acknowledgments
+//! (draft-ietf-quic-ack-frequency), as seen on the wire.
 
 use core::time::Duration;
 
 use clearway_wire::TransportParameters;
 use clearway_wire::frame::AckFrequency;
 
-/// The peer's requests for this endpoint's ACK frames.
+/// The peer's requests that affect this endpoint's ACK frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct AckRequests {
     sequence: Option<u64>,
@@ -17,8 +17,8 @@ pub(in crate::checker) struct AckRequests {
 }
 
 impl AckRequests {
-    /// Processes a received ACK_FREQUENCY frame. Returns whether it is the newest so far: others
-    /// are ignored (§4).
+    /// Processes a received ACK_FREQUENCY frame. Returns whether it is the newest so far; older
+    /// frames are ignored (§4).
     pub(in crate::checker) fn on_frequency(&mut self, frame: &AckFrequency) -> bool {
         let sequence = frame.sequence.get();
         if self.sequence.is_some_and(|newest| sequence <= newest) {
@@ -31,7 +31,7 @@ impl AckRequests {
     }
 }
 
-/// A request of this endpoint, in a packet that has not been acknowledged yet.
+/// A request from this endpoint, in a packet that has not been acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     packet: u64,
@@ -39,7 +39,7 @@ struct Request {
     max_delay: Duration,
 }
 
-/// The peer's ACK settings: those in its transport parameters, or those that this endpoint has
+/// The peer's ACK settings: the values in its transport parameters, or those that this endpoint has
 /// requested.
 #[derive(Clone, Debug)]
 pub(in crate::checker) struct PeerAcks {
@@ -49,7 +49,7 @@ pub(in crate::checker) struct PeerAcks {
 }
 
 impl Default for PeerAcks {
-    /// Returns the defaults until the parameters are known (RFC 9000 §18.2).
+    /// Returns the default settings, which apply until the parameters are known (RFC 9000 §18.2).
     fn default() -> Self {
         Self { max_delay: Duration::from_millis(25), delay_exponent: 3, requests: Vec::new() }
     }
@@ -65,13 +65,13 @@ impl PeerAcks {
         }
     }
 
-    /// Returns how long the peer may delay an ACK frame: the maximum of the settled delay and those
-    /// in requests that are not acknowledged yet (draft-ietf-quic-ack-frequency §7).
+    /// Returns how long the peer may delay an ACK frame: the maximum of the delay in effect and the
+    /// delays in unacknowledged requests (draft-ietf-quic-ack-frequency §7).
     pub(in crate::checker) fn max_delay(&self) -> Duration {
         self.requests.iter().map(|request| request.max_delay).fold(self.max_delay, Duration::max)
     }
 
-    /// Records an ACK_FREQUENCY frame in packet `packet`, which is being sent.
+    /// Records an ACK_FREQUENCY frame that is being sent in packet `packet`.
     pub(in crate::checker) fn on_requested(&mut self, packet: u64, frame: &AckFrequency) {
         let max_delay = Duration::from_micros(frame.max_ack_delay.get());
         self.requests.push(Request { packet, sequence: frame.sequence.get(), max_delay });
@@ -86,7 +86,7 @@ impl PeerAcks {
         }
     }
 
-    /// Returns the usable time in the ACK Delay field of a 1-RTT packet (RFC 9002 §5.3).
+    /// Returns the effective ACK delay from a 1-RTT packet's ACK Delay field (RFC 9002 §5.3).
     pub(in crate::checker) fn delay(&self, field: u64, is_confirmed: bool) -> Duration {
         let microseconds = field.checked_shl(self.delay_exponent).unwrap_or(u64::MAX);
         let delay = Duration::from_micros(microseconds);

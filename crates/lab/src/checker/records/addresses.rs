@@ -8,25 +8,26 @@ struct Entry {
     received: u64,
     sent: u64,
     is_validated: bool,
-    /// Whether the endpoint validates it again, as RFC 9000 §9.3 permits.
+    /// Whether the endpoint validates the address again, as RFC 9000 §9.3 permits.
     is_validated_again: bool,
 }
 
-/// The peer's addresses, and which of them are validated.
+/// The peer's addresses and their validation state.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Addresses {
     entries: Vec<Entry>,
     /// The source of the datagram that is being processed.
     arriving: Option<SocketAddr>,
-    /// The destination of the last datagrams of the observed connection, except probes of other
-    /// paths. A server that a client reaches from two addresses may have another connection, whose
+    /// The destination of the observed connection's latest datagrams, except for probes of other
+    /// paths. A server that a client contacts from two addresses may have another connection, whose
     /// packets are not observed.
     current: Option<SocketAddr>,
-    /// Bytes of packets of the observed connection that were built but not yet submitted.
+    /// Bytes in packets of the observed connection that have been built but not yet submitted.
     unsent: u64,
-    /// Whether the last packet that was built probes a path other than the current one.
+    /// Whether the packet built last probes a path other than the current one.
     is_probe_built: bool,
-    /// Challenges that were built but not yet submitted, and those in flight, with their addresses.
+    /// Challenges that have been built but not yet submitted, and challenges in flight, each with
+    /// its destination address.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
     /// Whether another connection of this endpoint, whose packets are not observed, has sent a
@@ -34,13 +35,14 @@ pub(in crate::checker) struct Addresses {
     has_other_connection: bool,
     /// Whether the validation of further addresses cannot be observed.
     is_unobservable: bool,
-    /// Whether the next datagram has an Initial packet that requires padding.
+    /// Whether the next datagram contains an Initial packet that requires padding.
     is_padding_due: bool,
     /// Whether a Handshake packet was received.
     has_handshake_packet: bool,
 }
 
-/// The minimum size of datagrams with such Initial packets, in bytes (RFC 9000 §14.1).
+/// The minimum size of datagrams with Initial packets that require padding, in bytes (RFC 9000
+/// §14.1).
 const LEAST_WITH_INITIAL: u64 = 1200;
 
 impl Addresses {
@@ -111,7 +113,7 @@ impl Addresses {
         self.is_probe_built = probes_another_path;
     }
 
-    /// Records that an Initial packet was built, by a client or one that is ack-eliciting.
+    /// Records that an Initial packet was built, either by a client or ack-eliciting.
     pub(in crate::checker) fn on_initial_built(&mut self) {
         self.is_padding_due = true;
     }
@@ -119,7 +121,7 @@ impl Addresses {
     /// Checks a sent datagram of `size` bytes.
     ///
     /// # Errors
-    /// If it should have been padded.
+    /// If the datagram should have been padded.
     pub(in crate::checker) fn check_padding(&mut self, size: u64) -> Result<(), String> {
         if core::mem::take(&mut self.is_padding_due) && size < LEAST_WITH_INITIAL {
             return Err(format!(
@@ -129,9 +131,9 @@ impl Addresses {
         Ok(())
     }
 
-    /// Processes a received Handshake packet. Its client received what was sent before the first of
-    /// them, so it is at the address to which that was sent (RFC 9000 §8.1). The packet itself may
-    /// come from elsewhere.
+    /// Processes a received Handshake packet. The client must have received the datagrams sent
+    /// before its first Handshake packet, so it is at the address to which they were sent (RFC 9000
+    /// §8.1). The packet itself may come from elsewhere.
     pub(in crate::checker) fn on_handshake_packet(&mut self) {
         if !core::mem::replace(&mut self.has_handshake_packet, true)
             && let Some(address) = self.current
@@ -141,7 +143,7 @@ impl Addresses {
     }
 
     /// Stops checking: the peer has validated its address at an endpoint whose packets are not
-    /// observed. It may migrate later, and whether it then answers a challenge is encrypted.
+    /// observed. The peer may migrate later, and its responses to challenges are encrypted.
     pub(in crate::checker) fn stop_checking(&mut self) {
         self.is_unobservable = true;
     }
@@ -151,8 +153,8 @@ impl Addresses {
         self.built.push(data);
     }
 
-    /// Processes a received PATH_RESPONSE: the address that was challenged with this data has
-    /// answered.
+    /// Processes a received PATH_RESPONSE frame: the address that was challenged with this data has
+    /// responded.
     pub(in crate::checker) fn on_response(&mut self, data: [u8; 8]) {
         let challenged = self.challenges.iter().find(|(challenge, _)| *challenge == data);
         if let Some(address) = challenged.map(|(_, address)| *address) {
@@ -162,15 +164,14 @@ impl Addresses {
         }
     }
 
-    /// Records that the endpoint has switched to an address of the peer that it regards as
-    /// unvalidated.
+    /// Records that the endpoint has switched to a peer address that it considers unvalidated.
     pub(in crate::checker) fn on_move_to_unvalidated(&mut self, address: SocketAddr) {
         let entry = self.entry(address);
         entry.is_validated_again = entry.is_validated;
     }
 
     /// # Errors
-    /// If the peer has not shown that it is at `address`.
+    /// If the peer has not proven that it is at `address`.
     pub(in crate::checker) fn check_validated(&self, address: SocketAddr) -> Result<(), String> {
         let found = self.entries.iter().rfind(|entry| entry.address == address);
         if self.is_unobservable || found.is_none_or(|entry| entry.is_validated) {
@@ -181,14 +182,15 @@ impl Addresses {
         ))
     }
 
-    /// Returns the lower limit of the last destination and of the address that the peer's datagrams
-    /// come from; `None` if neither has a limit. They differ after a probe of the previous address.
+    /// Returns the lower of the limits of the last destination and of the source address of the
+    /// peer's datagrams; `None` if neither has a limit. The two addresses differ after a probe of
+    /// the previous address.
     pub(in crate::checker) fn least_credit(&self) -> Option<u64> {
         let credit = |address| self.entries.iter().find(|entry| entry.address == address)?.credit();
         [self.current, self.arriving].into_iter().flatten().filter_map(credit).min()
     }
 
-    /// Returns how much may be sent to the last destination; `None` if there is no limit.
+    /// Returns how many bytes may be sent to the last destination; `None` if there is no limit.
     pub(in crate::checker) fn credit(&self) -> Option<u64> {
         let current = self.current.or(self.arriving)?;
         self.entries.iter().find(|entry| entry.address == current)?.credit()
@@ -196,10 +198,10 @@ impl Addresses {
 }
 
 impl Entry {
-    /// Returns how much may be sent there; `None` if there is no limit.
+    /// Returns how many bytes may be sent to this address; `None` if there is no limit.
     fn credit(&self) -> Option<u64> {
         if self.is_validated_again {
-            // It is unknown here how much was received since.
+            // The number of bytes received since then is unknown here.
             return Some(0);
         }
         (!self.is_validated).then(|| (3 * self.received).saturating_sub(self.sent))

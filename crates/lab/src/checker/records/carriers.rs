@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes that one packet carried.
+/// Bytes carried by one packet.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     end: u64,
@@ -10,10 +10,10 @@ struct Piece {
     is_owed: bool,
 }
 
-/// The bytes that were sent and have not been acknowledged, by the packet that last carried them.
+/// The sent but unacknowledged bytes, grouped by the packet that last carried them.
 #[derive(Debug, Default)]
 pub(super) struct LastCarriers {
-    /// The pieces by their first byte, without overlaps.
+    /// Non-overlapping pieces, keyed by their first byte.
     pieces: BTreeMap<u64, Piece>,
     owed: usize,
 }
@@ -25,8 +25,8 @@ impl LastCarriers {
         self.pieces.insert(start, Piece { end, number, is_owed: false });
     }
 
-    /// Records that packet `number` was lost with the bytes from `start` up to `end`: those that no
-    /// later packet carried are pending.
+    /// Records that packet `number`, which carried the bytes from `start` up to `end`, was lost.
+    /// Bytes that no later packet carried become pending.
     pub(super) fn lose(&mut self, start: u64, end: u64, number: u64) {
         for (_, piece) in self.pieces.range_mut(start..end) {
             if piece.number == number && !piece.is_owed {
@@ -36,8 +36,8 @@ impl LastCarriers {
         }
     }
 
-    /// Records that the bytes from `start` up to `end` arrived: they are removed, and any bytes
-    /// beyond stay.
+    /// Records that the bytes from `start` up to `end` have arrived. They are removed; any bytes
+    /// outside this range remain.
     pub(super) fn settle(&mut self, start: u64, end: u64) {
         let before = self.pieces.range_mut(..start).next_back();
         if let Some((_, piece)) = before.filter(|(_, piece)| piece.end > start) {
@@ -57,7 +57,7 @@ impl LastCarriers {
         }
     }
 
-    /// Returns the first bytes that are pending, and the packet that carried them.
+    /// Returns the first pending bytes, and the packet that carried them.
     pub(super) fn owed(&self) -> Option<(u64, u64, u64)> {
         let mut owed = self.pieces.iter().filter(|(_, piece)| piece.is_owed);
         owed.next().map(|(start, piece)| (*start, piece.end, piece.number))
@@ -82,7 +82,7 @@ mod tests {
         carriers.carry(0, 100, 1);
         carriers.lose(0, 100, 1);
         assert_eq!(carriers.owed(), Some((0, 100, 1)));
-        // The middle is carried again; the bytes before and after it stay pending.
+        // The middle part is retransmitted; the bytes before and after it remain pending.
         carriers.carry(40, 60, 2);
         assert_eq!(carriers.pending_pieces(), 2);
         carriers.settle(0, 40);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// The length of all connection IDs in the lab, in bytes.
 const LENGTH: usize = 8;
-/// The number of uses that are remembered. A NAT that rebinds constantly causes many.
+/// The number of uses that are remembered. A NAT that constantly rebinds causes many uses.
 const REMEMBERED: usize = 64;
 
 type Id = [u8; LENGTH];
@@ -30,8 +30,8 @@ impl ConnectionIds {
     ///
     /// # Errors
     /// If the ID was used on another path. That is permitted only if the peer, too, used one of its
-    /// IDs on both paths: then a NAT changed its address, and it did not migrate intentionally (RFC
-    /// 9000 §9.5).
+    /// IDs on both paths: in that case a NAT changed its address and the migration was
+    /// unintentional (RFC 9000 §9.5).
     pub(in crate::checker) fn on_sent(
         &mut self,
         socket: u32,
@@ -73,8 +73,8 @@ fn remember<T: PartialEq>(uses: &mut VecDeque<T>, new: T) {
     uses.push_back(new);
 }
 
-/// Returns the connection ID of a packet with a long header, and of all others in its datagram (RFC
-/// 9000 §12.2).
+/// Returns the connection ID of a packet with a long header, which all packets in its datagram
+/// share (RFC 9000 §12.2).
 fn id_of_long(datagram: &[u8]) -> Option<Id> {
     let (length, rest) = datagram.get(5..)?.split_first()?;
     rest.first_chunk().copied().filter(|_| usize::from(*length) == LENGTH)

@@ -1,9 +1,9 @@
 //! Tracks data and frames that must arrive, and are retransmitted when they are lost (RFC 9000
 //! §13.3), as seen on the wire.
 //!
-//! For each byte of a stream and for each control frame the records keep the packet that last
-//! carried it. If that packet is declared lost, the byte or frame is pending until another packet
-//! carries it, or until it is no longer needed.
+//! For each stream byte and each control frame, the records keep the packet that last carried it.
+//! If that packet is declared lost, the byte or frame is pending until another packet carries it,
+//! or until it is no longer needed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,21 +12,21 @@ use clearway_wire::{Direction, Frame, StreamId};
 
 use super::carriers::LastCarriers;
 
-/// The number of later entries for which lost packets are remembered, because they may still be
+/// The number of later entries after which a lost packet is forgotten; until then it may still be
 /// acknowledged.
 const REMEMBERED: usize = 1 << 14;
-/// The maximum number of ack-eliciting packets until a pending control frame is sent, whatever else
-/// there is to send.
+/// The maximum number of ack-eliciting packets that may be sent before a pending control frame,
+/// whatever else there is to send.
 const TIMEOUT: u64 = 64;
 
-/// Bytes that are sent in order.
+/// A sequence of bytes that are sent in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Sequence {
     Crypto(SpaceId),
     Stream(StreamId),
 }
 
-/// The subject of a control frame. The newest frame on a subject replaces the earlier ones.
+/// What a control frame is about. The newest frame on a subject supersedes earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {
     ResetStream(StreamId),
@@ -45,10 +45,10 @@ enum Subject {
     HandshakeDone,
 }
 
-/// The relevant content of one frame of a packet.
+/// The relevant content of one frame in a packet.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// The end of a stream counts as one byte after the last.
+    /// The end of a stream counts as one byte after the last one.
     Bytes {
         of: Sequence,
         start: u64,
@@ -65,26 +65,27 @@ enum Item {
 struct Newest {
     number: u64,
     value: u64,
-    /// The number of ack-eliciting packets that had been sent when it was lost; `None` if it is not
-    /// pending.
+    /// The number of ack-eliciting packets that had been sent when the frame was lost; `None` if
+    /// the frame is not pending.
     owed_since: Option<u64>,
 }
 
-/// The frames of an endpoint that must arrive, and whether they have.
+/// The frames of an endpoint that must arrive, and whether they have arrived.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Delivery {
-    /// The frames of each space, with the numbers of their packets; `None` once they are acknowledged.
+    /// The frames of each space, with the numbers of their packets; `None` once a frame is
+    /// acknowledged.
     sent: [VecDeque<(u64, Option<Item>)>; 3],
     bytes: BTreeMap<Sequence, LastCarriers>,
     control: BTreeMap<Subject, Newest>,
-    /// The number of pending entries of `control`, and of pending pieces of `bytes`.
+    /// The number of pending entries in `control`, and of pending pieces in `bytes`.
     owed_control: usize,
     owed_bytes: usize,
     ack_eliciting: u64,
 }
 
 impl Delivery {
-    /// Records a frame in packet `number` of `space`, which is being sent.
+    /// Records a frame that is being sent in packet `number` of `space`.
     pub(in crate::checker) fn on_frame_sent(
         &mut self,
         space: SpaceId,
@@ -176,7 +177,7 @@ impl Delivery {
         }
     }
 
-    /// Processes a received frame that may make something obsolete.
+    /// Processes a received frame that may make pending data obsolete.
     pub(in crate::checker) fn on_frame_received(&mut self, frame: &Frame<'_>) {
         match frame {
             Frame::StopSending(stop) => self.end_stream(stop.stream_id),
@@ -269,7 +270,7 @@ impl Delivery {
     fn end_stream(&mut self, id: StreamId) {
         self.drop_bytes(Sequence::Stream(id));
         self.drop_subject(Subject::StreamDataBlocked(id));
-        // The data that waited for the connection's limit may have belonged to this stream.
+        // The data blocked by the connection-level limit may have belonged to this stream.
         self.drop_subject(Subject::DataBlocked);
     }
 
@@ -304,9 +305,9 @@ impl Delivery {
     }
 }
 
-/// Returns the content of a frame that must arrive. PING, IMMEDIATE_ACK, PADDING, ACK, DATAGRAM,
-/// PATH_CHALLENGE, PATH_RESPONSE and CONNECTION_CLOSE are not retransmitted unchanged (RFC 9000
-/// §13.3).
+/// Returns the relevant content of a frame, if it is one that must arrive. PING, IMMEDIATE_ACK,
+/// PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and CONNECTION_CLOSE are not retransmitted
+/// unchanged (RFC 9000 §13.3).
 fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
     let (subject, value) = match frame {
         Frame::Crypto(crypto) => {
@@ -323,8 +324,8 @@ fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
         }
         Frame::ResetStream(it) => (Subject::ResetStream(it.stream_id), it.error_code.get()),
         Frame::ResetStreamAt(it) => (Subject::ResetStreamAt(it.stream_id), it.reliable_size.get()),
-        // A newer frame with the settings wanted by then replaces it (draft-ietf-quic-ack-frequency
-        // §4).
+        // A newer frame with the settings current at that time supersedes it
+        // (draft-ietf-quic-ack-frequency §4).
         Frame::AckFrequency(it) => (Subject::AckFrequency, it.sequence.get()),
         Frame::StopSending(it) => (Subject::StopSending(it.stream_id), it.error_code.get()),
         Frame::NewToken(_) => (Subject::NewToken, 0),

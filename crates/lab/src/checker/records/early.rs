@@ -1,8 +1,8 @@
-//! Tracks what a client sends in 0-RTT packets (S28).
+//! Tracks the 0-RTT packets that a client sends (S28).
 
 use clearway_wire::{Frame, PacketType, Reader};
 
-/// Whether a client still sends 0-RTT packets.
+/// Whether a client may still send 0-RTT packets.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct EarlyPackets {
     /// Whether a 1-RTT packet was sent.
@@ -38,7 +38,7 @@ impl EarlyPackets {
     }
 }
 
-/// Returns whether 0-RTT packets must not contain a frame (RFC 9000 §12.5;
+/// Returns whether a frame is forbidden in 0-RTT packets (RFC 9000 §12.5;
 /// draft-ietf-quic-ack-frequency §3).
 fn is_forbidden(frame: &Frame<'_>) -> bool {
     matches!(

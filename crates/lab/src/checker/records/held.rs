@@ -1,30 +1,30 @@
-//! Tracks how long congestion control has held data back.
+//! Tracks how long congestion control has limited sending.
 
 use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// The total time in which the window or the pacer held data back.
+/// The total time for which the window or the pacer limited sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct HeldTime {
-    /// The time since which data has been waiting without interruption.
+    /// The time since when data has been waiting without interruption.
     since: Option<Timestamp>,
-    /// The time before that, since the last call of [`take`](Self::take).
+    /// The waiting time before that, since the last call of [`take`](Self::take).
     before: Duration,
     asked_at: Timestamp,
 }
 
-/// Whether and how long data was held back between two events that are reported to a controller.
+/// Whether and how long sending was limited between two events reported to a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Held {
     /// The time for which data waited for the window or the pacer.
     pub(in crate::checker) time: Duration,
-    /// Whether data waited all the time.
+    /// Whether data waited for the entire time.
     pub(in crate::checker) was_throughout: bool,
 }
 
 impl HeldTime {
-    /// Records that sending stopped. `is_held`: data waits for the window or the pacer.
+    /// Records that sending stopped. With `is_held`, data is waiting for the window or the pacer.
     pub(in crate::checker) fn on_stopped(&mut self, now: Timestamp, is_held: bool) {
         if is_held {
             self.since.get_or_insert(now);
@@ -33,7 +33,7 @@ impl HeldTime {
         }
     }
 
-    /// Returns what was held back since the last call.
+    /// Returns how long sending was limited since the last call.
     pub(in crate::checker) fn take(&mut self, now: Timestamp) -> Held {
         let mut time = core::mem::take(&mut self.before);
         if let Some(since) = &mut self.since {

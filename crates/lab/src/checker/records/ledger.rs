@@ -1,12 +1,12 @@
-//! Tracks the packets that an endpoint has sent and their fate, from wire events alone.
+//! Tracks an endpoint's sent packets and their fate, based only on observed packets.
 
 use std::collections::VecDeque;
 
 use clearway_transport::SpaceId;
 use clearway_units::Timestamp;
 
-/// The number of later packets of their space for which lost packets are remembered, in case they
-/// arrive after all.
+/// The number of later packets in the same space after which a lost packet is forgotten; until then
+/// it may still arrive.
 const LOST_REMEMBERED: usize = 1 << 14;
 
 /// The fate of a packet.
@@ -15,55 +15,58 @@ pub(in crate::checker) enum Fate {
     Outstanding,
     Delivered,
     Lost,
-    /// Its keys were discarded.
+    /// The packet's keys were discarded.
     Discarded,
     /// The packet number was skipped.
     Skipped,
 }
 
-/// A packet that an endpoint sent.
+/// A packet sent by an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Packet {
-    /// Its position in the order of sending, across all spaces.
+    /// The packet's position in send order, across all spaces.
     pub(in crate::checker) index: u64,
     pub(in crate::checker) sent_at: Timestamp,
-    /// The time at which the peer received it; [`Timestamp::FAR_FUTURE`] before that.
+    /// The time at which the peer received the packet; [`Timestamp::FAR_FUTURE`] before that.
     pub(in crate::checker) arrived_at: Timestamp,
     pub(in crate::checker) bytes: u64,
-    /// The path that it was sent on.
+    /// The path on which the packet was sent.
     pub(in crate::checker) path: u32,
-    /// The report before which it was declared lost.
+    /// The report before which the packet was declared lost.
     pub(in crate::checker) loss_event: u64,
     pub(in crate::checker) fate: Fate,
     pub(in crate::checker) is_ack_eliciting: bool,
     pub(in crate::checker) is_in_flight: bool,
-    /// Whether its loss is not a sign of congestion: it is a path or MTU probe, or it was sent to
-    /// an address that the peer had left when it was lost (RFC 9000 §9.4, §14.4).
+    /// Whether the packet's loss is not a congestion signal, because it is a path or MTU probe, or
+    /// was sent to an address that the peer had left by the time it was lost (RFC 9000 §9.4,
+    /// §14.4).
     pub(in crate::checker) is_exempt: bool,
-    /// Whether it is an MTU probe.
+    /// Whether the packet is an MTU probe.
     pub(in crate::checker) is_mtu_probe: bool,
-    /// Whether it validates a path other than the current one, and counts as in flight there.
+    /// Whether the packet validates a path other than the current one, and counts as in flight
+    /// there.
     pub(in crate::checker) is_off_path: bool,
-    /// Whether its datagram entered the network with an ECN mark.
+    /// Whether the packet's datagram entered the network with an ECN mark.
     pub(in crate::checker) is_marked: bool,
-    /// The number of packets sent before it in its space that do not count as in flight.
+    /// The number of packets sent earlier in the same space that do not count as in flight.
     pub(in crate::checker) acks_before: u64,
-    /// Whether it contains more than stream data.
+    /// Whether the packet contains more than stream data.
     pub(in crate::checker) concerns_receiver: bool,
 }
 
-/// The number of the newest packets that do not count as in flight that a sender remembers in each
-/// space, at least. It may forget older ones, since nothing depends on whether they arrive.
+/// The minimum number of the newest packets in each space that a sender remembers even though they
+/// do not count as in flight. It may forget older ones, since nothing depends on their arrival.
 const ACKS_REMEMBERED: u64 = 1 << 10;
 
 /// A received packet, according to the records of its apparent sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::checker) enum Arrival {
-    /// It was never sent.
+    /// The packet was never sent.
     Unknown,
-    /// It was sent.
+    /// The packet was sent.
     Sent,
-    /// It was sent, is ack-eliciting and contains only stream data without the end of a stream.
+    /// The packet was sent, is ack-eliciting, and contains only stream data without the end of a
+    /// stream.
     Data,
 }
 
@@ -86,24 +89,24 @@ impl Packet {
         concerns_receiver: true,
     };
 
-    /// Returns whether its loss is a sign of congestion on path `path`.
+    /// Returns whether the packet's loss is a congestion signal on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
         self.is_in_flight && !self.is_exempt && self.is_on(path)
     }
 
-    /// Returns whether it was sent on path `path`, which was current then.
+    /// Returns whether the packet was sent on path `path`, which was current at that time.
     pub(in crate::checker) fn is_on(&self, path: u32) -> bool {
         !self.is_off_path && self.path == path
     }
 
-    /// Returns whether the current path's probe timer waits for its acknowledgment. Path validation
-    /// has a separate timer.
+    /// Returns whether the current path's probe timer waits for this packet's acknowledgment. Path
+    /// validation has a separate timer.
     fn arms_timer(&self) -> bool {
         self.is_ack_eliciting && !self.is_off_path
     }
 
-    /// Returns whether its sender may have forgotten it, after `acks_sent` packets that do not
-    /// count as in flight.
+    /// Returns whether the sender may have forgotten this packet, after sending `acks_sent` packets
+    /// that do not count as in flight.
     pub(in crate::checker) fn is_forgotten(&self, acks_sent: u64) -> bool {
         !self.is_in_flight && acks_sent - self.acks_before > ACKS_REMEMBERED
     }
@@ -113,19 +116,19 @@ impl Packet {
 #[derive(Debug, Default)]
 struct Space {
     packets: VecDeque<Packet>,
-    /// The number of the ring's first packet.
+    /// The packet number of the ring's first packet.
     base: u64,
-    /// The lowest number that may be outstanding.
+    /// The lowest packet number that may be outstanding.
     first_outstanding: u64,
-    /// The numbers that are lost, ascending.
+    /// The numbers of lost packets, in ascending order.
     lost: VecDeque<u64>,
     ack_eliciting_outstanding: u64,
     /// The number of packets that do not count as in flight.
     acks_sent: u64,
     is_discarded: bool,
-    /// The latest delivered packet in the order of sending, even if it has been forgotten.
+    /// The latest delivered packet in send order, even if it has been forgotten.
     last_delivered: Option<u64>,
-    /// The largest number that was acknowledged.
+    /// The largest acknowledged packet number.
     largest_acknowledged: Option<u64>,
 }
 
@@ -142,8 +145,8 @@ impl Space {
         self.packets.get_mut(number.checked_sub(self.base)? as usize)
     }
 
-    /// Returns how many packets after `number` were sent up to and including the newest that was
-    /// acknowledged, at most `enough`. Skipped numbers do not count.
+    /// Returns how many packets after `number` were sent, up to and including the newest
+    /// acknowledged one, but at most `enough`. Skipped packet numbers do not count.
     fn overtaken_by(&self, number: u64, enough: u64) -> u64 {
         let largest = self.largest_acknowledged.unwrap_or(0);
         let later = (number + 1..=largest).filter_map(|number| self.get(number));
@@ -178,8 +181,8 @@ impl Space {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Lost {
     pub(in crate::checker) packet: Packet,
-    /// The number of packets of its space that were sent after it, up to the newest that was
-    /// acknowledged; counted only as far as it matters.
+    /// The number of packets in the same space that were sent after this packet, up to the newest
+    /// acknowledged one; counting stops when a higher count would not matter.
     pub(in crate::checker) overtaken_by: u64,
 }
 
@@ -187,23 +190,24 @@ pub(in crate::checker) struct Lost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Totals {
     pub(in crate::checker) sent: u64,
-    /// Including those that had been declared lost.
+    /// Delivered bytes, including those that had been declared lost.
     pub(in crate::checker) delivered: u64,
     pub(in crate::checker) lost: u64,
-    /// Declared lost, but delivered after all.
+    /// Bytes that were declared lost but delivered after all.
     pub(in crate::checker) spurious: u64,
     pub(in crate::checker) discarded: u64,
     pub(in crate::checker) outstanding: u64,
 }
 
-/// Everything that an endpoint has sent.
+/// All packets that an endpoint has sent.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Ledger {
     spaces: [Space; 3],
     /// Bytes in flight on the current path.
     in_flight: u64,
     path: u32,
-    /// The position before which packets were sent to an address that the peer has left.
+    /// The position in send order before which packets were sent to an address that the peer has
+    /// left.
     left_address_at: u64,
     next_index: u64,
     totals: Totals,
@@ -214,7 +218,7 @@ impl Ledger {
         &mut self.spaces[space as usize]
     }
 
-    /// Returns the bytes in flight on the current path (F).
+    /// Returns the bytes in flight on the current path, called F in the properties.
     pub(in crate::checker) fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -223,7 +227,7 @@ impl Ledger {
         self.path
     }
 
-    /// Returns the position that the next packet will have in the order of sending.
+    /// Returns the next packet's position in send order.
     pub(in crate::checker) fn next_index(&self) -> u64 {
         self.next_index
     }
@@ -247,8 +251,7 @@ impl Ledger {
         self.spaces[space as usize].largest_acknowledged.is_some()
     }
 
-    /// Returns the position in the order of sending of the latest handshake packet that was
-    /// delivered.
+    /// Returns the position in send order of the latest delivered handshake packet.
     pub(in crate::checker) fn last_of_handshake(&self) -> Option<u64> {
         let [initial, handshake, _] = &self.spaces;
         initial.last_delivered.max(handshake.last_delivered)
@@ -260,10 +263,10 @@ impl Ledger {
         all.filter(|packet| packet.fate != Fate::Skipped)
     }
 
-    /// Records that packet `number` was sent. Its index, path and fate are set here.
+    /// Records that packet `number` was sent. Sets its index, path and fate.
     ///
     /// # Errors
-    /// If a number was used twice.
+    /// If the packet number was used before.
     pub(in crate::checker) fn send(
         &mut self,
         space: SpaceId,
@@ -300,15 +303,15 @@ impl Ledger {
     }
 
     /// Records that the datagram with packet `number` entered the network with an ECN mark. Returns
-    /// its position in the order of sending.
+    /// the packet's position in send order.
     pub(in crate::checker) fn mark(&mut self, space: SpaceId, number: u64) -> Option<u64> {
         let packet = self.space_mut(space).get_mut(number)?;
         packet.is_marked = true;
         Some(packet.index)
     }
 
-    /// Returns how many marked packets of the current path, of those whose loss counts, have
-    /// neither arrived nor been discarded.
+    /// Returns how many marked packets on the current path whose loss counts have neither arrived
+    /// nor been discarded.
     pub(in crate::checker) fn marked_without_outcome(&self) -> u64 {
         let path = self.path;
         let is_open = |packet: &&Packet| {
@@ -319,7 +322,7 @@ impl Ledger {
         self.packets().filter(is_open).count() as u64
     }
 
-    /// Returns the largest number of `space` that was acknowledged.
+    /// Returns the largest acknowledged packet number in `space`.
     pub(in crate::checker) fn largest_acknowledged(&self, space: SpaceId) -> Option<u64> {
         self.spaces[space as usize].largest_acknowledged
     }
@@ -343,11 +346,11 @@ impl Ledger {
         }
     }
 
-    /// Acknowledges the packets from `first` up to `last`. `visit` is called with each whose state
-    /// changes, before the change.
+    /// Acknowledges the packets from `first` up to `last`. Calls `visit` for each packet whose
+    /// state changes, before the change.
     ///
     /// # Errors
-    /// If one of them was never sent.
+    /// If one of the packets was never sent.
     pub(in crate::checker) fn acknowledge(
         &mut self,
         space: SpaceId,
@@ -413,18 +416,18 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that the loss of packet `number` is not a sign of congestion.
+    /// Records that the loss of packet `number` is not a congestion signal.
     pub(in crate::checker) fn exempt(&mut self, space: SpaceId, number: u64) {
         if let Some(packet) = self.space_mut(space).get_mut(number) {
             packet.is_exempt = true;
         }
     }
 
-    /// Records that packet `number` was declared lost, in report number `event`. Packets that
-    /// overtook it are counted up to `enough`.
+    /// Records that packet `number` was declared lost, in report number `event`. Counts the packets
+    /// that overtook it, up to `enough`.
     ///
     /// # Errors
-    /// If it was not outstanding.
+    /// If the packet was not outstanding.
     pub(in crate::checker) fn lose(
         &mut self,
         space: SpaceId,
@@ -482,7 +485,7 @@ impl Ledger {
         ring.ack_eliciting_outstanding = 0;
     }
 
-    /// Starts a new path for later packets.
+    /// Starts a new path, which later packets use.
     pub(in crate::checker) fn start_path(&mut self) {
         self.path += 1;
         self.in_flight = 0;
@@ -493,7 +496,7 @@ impl Ledger {
         self.left_address_at = self.next_index;
     }
 
-    /// Returns whether everything that was sent is accounted for exactly once.
+    /// Returns whether every sent packet is accounted for exactly once.
     pub(in crate::checker) fn is_balanced(&self) -> bool {
         let Totals { sent, delivered, lost, spurious, discarded, outstanding } = self.totals;
         sent == delivered + (lost - spurious) + discarded + outstanding

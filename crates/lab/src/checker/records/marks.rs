@@ -1,6 +1,6 @@
-//! ECN marks (RFC 9000 §13.4): those that this endpoint's packets had when they entered the
-//! network, those that the peer reports, and those that the network delivered to this endpoint.
-//! Repeats the validation of §13.4.2 and appendix A.4.
+//! Tracks ECN marks (RFC 9000 §13.4): on this endpoint's packets as they entered the network, in
+//! the peer's reports, and on packets delivered to this endpoint. Independently performs the
+//! validation of §13.4.2 and appendix A.4.
 
 use clearway_network::Ecn;
 use clearway_transport::SpaceId;
@@ -8,15 +8,15 @@ use clearway_wire::frame::EcnCounts;
 
 use super::{Ledger, Packet};
 
-/// The number of packets in a test (§13.4.2); if all of them were lost or marked, ECN may be
+/// The number of packets in an ECN test (§13.4.2). If all of them were lost or marked, ECN may be
 /// disabled on the path.
 const TEST: u64 = 10;
-/// The maximum number of marked packets in a test: all packets of a datagram that begins as the
-/// last of ten are marked, and a test may be repeated while the outcome of its first packets is
-/// unknown.
+/// The maximum number of marked packets in an ECN test. All packets of the datagram that contains
+/// the tenth packet are marked, and a test may be repeated while the outcome of its first packets
+/// is unknown.
 const MOST_IN_TEST: u64 = 2 * TEST + 2;
-/// The numbers of rounds in which only CE is reported that a sender must tolerate at least, and may
-/// tolerate at most.
+/// The number of rounds with only CE reports that a sender must tolerate, and the maximum number
+/// that it may tolerate.
 const LEAST_MARKED_ROUNDS: u64 = 8;
 const MOST_MARKED_ROUNDS: u64 = 24;
 /// The maximum number of consecutive unmarked packets on a validated path.
@@ -40,7 +40,7 @@ impl Counts {
         }
     }
 
-    /// Returns the increase since the `earlier` counts; `None` if one was higher.
+    /// Returns the increase since the `earlier` counts; `None` if any earlier count was higher.
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             ect0: self.ect0.checked_sub(earlier.ect0)?,
@@ -61,26 +61,26 @@ impl From<EcnCounts> for Counts {
 pub(in crate::checker) struct Built {
     pub(in crate::checker) space: SpaceId,
     pub(in crate::checker) number: u64,
-    /// Whether it counts as in flight, and is neither a path probe nor an MTU probe.
+    /// Whether the packet counts as in flight and is neither a path probe nor an MTU probe.
     pub(in crate::checker) counts: bool,
-    /// Whether it is sent because a probe timeout expired.
+    /// Whether the packet is sent because a probe timeout expired.
     pub(in crate::checker) is_probe: bool,
 }
 
-/// The information about marks in an ACK frame.
+/// The information about ECN marks that an ACK frame provides.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct Feedback {
     pub(in crate::checker) counts: Option<Counts>,
-    /// Whether it acknowledges a higher number than any before.
+    /// Whether the ACK frame acknowledges a higher packet number than any before.
     pub(in crate::checker) raises_largest: bool,
-    /// Whether it newly acknowledges a packet of this path.
+    /// Whether the ACK frame newly acknowledges a packet of this path.
     pub(in crate::checker) is_of_path: bool,
-    /// Newly acknowledged packets of this path that were marked, and the latest of them.
+    /// The number of newly acknowledged marked packets of this path, and the latest such packet.
     pub(in crate::checker) marked: u64,
     pub(in crate::checker) newest: Option<u64>,
-    /// The number of those that count.
+    /// The number of these packets whose loss would count as congestion.
     pub(in crate::checker) counting: u64,
-    /// Newly acknowledged packets of other paths that were marked.
+    /// The number of newly acknowledged marked packets of other paths.
     pub(in crate::checker) elsewhere: u64,
     pub(in crate::checker) round: u64,
 }
@@ -101,17 +101,19 @@ impl Feedback {
     }
 }
 
-/// The marks of one packet number space.
+/// The ECN marks in one packet number space.
 #[derive(Clone, Copy, Debug, Default)]
 struct SpaceMarks {
     reported: Counts,
-    /// Packets sent with ECT(0).
+    /// The number of packets sent with ECT(0).
     sent: u64,
-    /// The number of reported packets beyond those sent, because an earlier path set marks.
+    /// How far the peer's ECN counts exceed the number of packets sent with ECN marks, because an
+    /// earlier path set marks.
     excess: u64,
-    /// The marks of received packets.
+    /// The ECN marks of received packets.
     arrived: Counts,
-    /// Whether an ack-eliciting packet was received with CE, and no ACK frame was sent since.
+    /// Whether an ack-eliciting packet was received with CE and no ACK frame has been sent since
+    /// then.
     has_unreported_ce: bool,
 }
 
@@ -127,35 +129,35 @@ impl SpaceMarks {
 struct PathMarks {
     /// The latest marked packet whose acknowledgment validated the path.
     proof: Option<u64>,
-    /// The number of packets marked since marked packets were lost for so long that the path may be
-    /// tested again; `None` if it may not.
+    /// The number of packets marked since so many marked packets were lost that the path may be
+    /// tested again; `None` if it may not be retested.
     retested: Option<u64>,
-    /// The last packet that was marked.
+    /// The last marked packet.
     last_marked: Option<u64>,
-    /// Marked packets lost since the proof, or in the second test.
+    /// The number of marked packets lost since the path was validated, or in the second test.
     lost: u64,
-    /// Before there is a proof: packets received with CE, and marked packets that have not arrived
-    /// yet.
+    /// Until the path is validated: the number of packets received with CE, and of marked packets
+    /// that have not arrived yet.
     ce_in_test: u64,
     unproven: u64,
-    /// The round since which only CE is reported, and how long that is.
+    /// The round since which only CE has been reported, and the number of rounds since then.
     only_ce_since: Option<u64>,
     rounds_of_ce: u64,
     failure: Option<&'static str>,
     unmarked_in_a_row: u64,
     /// CE marks reported before the path was validated.
     pending: u64,
-    /// CE marks reported since the last reduction.
+    /// CE marks reported since the last window reduction.
     unanswered: u64,
-    /// The latest packet in flight that was acknowledged.
+    /// The latest acknowledged packet that counted as in flight.
     newest_acknowledged: Option<u64>,
-    /// The position before which packets were sent before a reduction.
+    /// The position in send order before which packets were sent before a reduction.
     answered_to: u64,
 }
 
 impl PathMarks {
-    /// Returns whether no packet that was marked on this path has arrived: validation has failed
-    /// (§13.4.2.1).
+    /// Returns whether none of the packets marked on this path has arrived, which means that
+    /// validation has failed (§13.4.2.1).
     fn has_lost_all(&self) -> bool {
         self.proof.is_none() && self.lost >= TEST
     }
@@ -168,14 +170,13 @@ impl PathMarks {
     }
 }
 
-/// The records of marks at one endpoint.
+/// The records of ECN marks at one endpoint.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct MarkRecords {
     built: Vec<Built>,
     spaces: [SpaceMarks; 3],
     path: PathMarks,
-    /// The ECN field of the datagram that is being processed, and those of packets that wait for
-    /// their keys.
+    /// The ECN field of the datagram being processed, and of the packets that wait for their keys.
     arriving: Ecn,
     waiting: Vec<Ecn>,
 }
@@ -186,12 +187,12 @@ impl MarkRecords {
         self.built.push(built);
     }
 
-    /// Records that a datagram with `ecn` enters the network. All packets that were built before
-    /// are in it, or in others of the same batch, which have the same mark. `uses_ecn`: the
-    /// endpoint is configured to use ECN.
+    /// Records that a datagram with `ecn` enters the network. All packets built so far are in this
+    /// datagram or in other datagrams of the same batch, which have the same mark. `uses_ecn`
+    /// states whether the endpoint is configured to use ECN.
     ///
     /// # Errors
-    /// L10: if it should not have been marked, or should have been.
+    /// L10: if the datagram should not have been marked but was, or the reverse.
     pub(in crate::checker) fn on_submitted(
         &mut self,
         ecn: Ecn,
@@ -262,7 +263,7 @@ impl MarkRecords {
         Ok(())
     }
 
-    /// Processes the loss of a marked packet of this path that counts.
+    /// Processes the loss of a marked packet of this path whose loss counts as congestion.
     pub(in crate::checker) fn on_lost(&mut self, index: u64) {
         let path = &mut self.path;
         if path.proof >= Some(index) {
@@ -282,8 +283,8 @@ impl MarkRecords {
         *newest = (*newest).max(Some(index));
     }
 
-    /// Processes a received ACK frame. Returns how many newly reported CE marks congestion control
-    /// must respond to, and whether it may respond to any.
+    /// Processes a received ACK frame. Returns how many newly reported CE marks require a response
+    /// of congestion control, and whether it may respond to any.
     pub(in crate::checker) fn on_ack(
         &mut self,
         space: SpaceId,
@@ -322,7 +323,7 @@ impl MarkRecords {
     /// Records that the endpoint reports having disabled ECN on this path.
     ///
     /// # Errors
-    /// L10: if there was no reason.
+    /// L10: if there was no reason to disable it.
     pub(in crate::checker) fn on_given_up(&mut self) -> Result<(), String> {
         let path = &mut self.path;
         let may_fail = path.may_fail();
@@ -345,7 +346,7 @@ impl MarkRecords {
         }
     }
 
-    /// Restarts validation on another path (§13.4.2). The counts continue.
+    /// Restarts validation on a new path (§13.4.2). The counts continue.
     pub(in crate::checker) fn start_path(&mut self) {
         self.path = PathMarks::default();
         for space in &mut self.spaces {
@@ -354,8 +355,8 @@ impl MarkRecords {
         }
     }
 
-    /// Returns whether CE marks were reported to which congestion control may respond: the last
-    /// reduction was for packets before `boundary`.
+    /// Returns whether CE marks were reported to which congestion control may respond, given that
+    /// the last reduction was for packets before `boundary`.
     pub(in crate::checker) fn may_answer(&self, boundary: u64) -> bool {
         self.path.unanswered > 0 && self.path.newest_acknowledged >= Some(boundary)
     }
@@ -365,13 +366,13 @@ impl MarkRecords {
         self.path.answered_to
     }
 
-    /// Records a reduction of the window; the next packet is `next_index`.
+    /// Records a window reduction; the next packet is `next_index`.
     pub(in crate::checker) fn on_reduced(&mut self, next_index: u64) {
         self.path.unanswered = 0;
         self.path.answered_to = next_index;
     }
 
-    /// Records that the marks were reported to congestion control.
+    /// Records that the marks have been reported to congestion control.
     pub(in crate::checker) fn on_answered(&mut self) {
         self.path.unanswered = 0;
     }
@@ -381,13 +382,14 @@ impl MarkRecords {
         self.arriving = ecn;
     }
 
-    /// Records that a packet of that datagram waits for its keys.
+    /// Records that a packet in the last delivered datagram waits for its keys.
     pub(in crate::checker) fn on_waiting(&mut self) {
         self.waiting.push(self.arriving);
     }
 
-    /// Records that a packet of that datagram was processed, or one that waited. `mark` is its mark
-    /// according to the endpoint, which determines only whether it waited.
+    /// Records that a packet was processed, either from the last delivered datagram or one that had
+    /// waited for its keys. `mark` is the packet's mark according to the endpoint, and is used only
+    /// to determine whether the packet had waited.
     pub(in crate::checker) fn on_received(
         &mut self,
         space: SpaceId,
@@ -405,10 +407,10 @@ impl MarkRecords {
         space.has_unreported_ce |= is_ack_eliciting && ecn == Ecn::Ce;
     }
 
-    /// Checks the counts of an ACK frame that is sent.
+    /// Checks the ECN counts in an ACK frame that is being sent.
     ///
     /// # Errors
-    /// S26: if they are not those of the received packets.
+    /// S26: if the counts do not match the received packets.
     pub(in crate::checker) fn on_ack_sent(
         &mut self,
         space: SpaceId,
@@ -456,7 +458,8 @@ impl PathMarks {
             }
         }
         if self.may_fail() {
-            // Congestion control need not respond to marks that are set regardless of congestion.
+            // Congestion control need not respond to CE marks that are set regardless of
+            // congestion.
             self.pending = 0;
         }
         match self.proof.is_some() && self.retested.is_none() {
@@ -466,7 +469,7 @@ impl PathMarks {
     }
 }
 
-/// Returns the increase of the counts, if they can be right (§13.4.2.1).
+/// Returns the increase of the ECN counts, if the counts are plausible (§13.4.2.1).
 fn validate(feedback: &Feedback, before: &SpaceMarks) -> Result<Counts, &'static str> {
     let Some(counts) = feedback.counts else {
         return match feedback.marked {

@@ -1,17 +1,17 @@
-//! The size of datagrams (RFC 8899), from probes that were acknowledged and from what the endpoint reports.
+//! The datagram size (RFC 8899), according to acknowledged probes and the endpoint's reports.
 
 /// The state of the path's MTU. All sizes are in bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct MtuRecords {
-    /// The size at the beginning of each path.
+    /// The datagram size at the beginning of each path.
     initial: u64,
-    /// The size of full datagrams, as reported.
+    /// The size of full datagrams, as reported by the endpoint.
     pub(in crate::checker) size: u64,
-    /// The largest size that passed since the path began, or since the size last decreased.
+    /// The largest size that passed the path since it began, or since the size last decreased.
     validated: u64,
     /// Whether the size has changed since the last report.
     pub(in crate::checker) is_new: bool,
-    /// The number of probes that were neither acknowledged nor declared lost.
+    /// The number of probes that have been neither acknowledged nor declared lost.
     pub(in crate::checker) outstanding: u64,
 }
 
@@ -20,8 +20,8 @@ impl MtuRecords {
         Self { initial, size: initial, validated: initial, is_new: false, outstanding: 0 }
     }
 
-    /// Starts another path, about which nothing is known. Probes of the former one may still be
-    /// outstanding, and are not counted.
+    /// Starts another path, with no information about its MTU. Probes of the previous path may
+    /// still be outstanding but are not counted.
     pub(in crate::checker) fn start_path(&mut self) {
         *self = Self::new(self.initial);
     }
@@ -31,8 +31,8 @@ impl MtuRecords {
         self.outstanding += 1;
     }
 
-    /// Records that a probe of `bytes` on the current path was acknowledged; it had not been
-    /// declared lost if `was_outstanding`.
+    /// Records that a probe of `bytes` on the current path was acknowledged. If `was_outstanding`,
+    /// it had not been declared lost.
     pub(in crate::checker) fn on_acknowledged(&mut self, bytes: u64, was_outstanding: bool) {
         self.validated = self.validated.max(bytes);
         self.outstanding = self.outstanding.saturating_sub(u64::from(was_outstanding));
@@ -46,7 +46,7 @@ impl MtuRecords {
     /// Records that the endpoint reports a new size of full datagrams.
     ///
     /// # Errors
-    /// If no probe of that size was acknowledged.
+    /// If no probe of that size has been acknowledged.
     pub(in crate::checker) fn on_updated(&mut self, size: u64) -> Result<(), String> {
         let validated = self.validated;
         self.is_new |= size != self.size;

@@ -12,15 +12,16 @@ const MAX_DOUBLINGS: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct ProbeRecords {
     since: [Timestamp; 3],
-    /// The start of the probe timeout of a client that has nothing outstanding but must not stop sending (§6.2.2.1).
+    /// The start of the probe timeout for a client that has nothing outstanding but must keep
+    /// sending (§6.2.2.1).
     idle_since: Timestamp,
     doublings: u32,
-    /// Whether the next timeout of the application data space may expire without the backoff,
-    /// because the peer showed that the path works.
+    /// Whether the next timeout of the application data space may expire without backoff, because
+    /// the peer has shown that the path works.
     skips_backoff: bool,
 }
 
-/// The earliest time at which a timer may expire, and its space.
+/// The earliest time at which a timer may expire, and the packet number space of that timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::checker) struct Expiry {
     pub(in crate::checker) at: Timestamp,
@@ -35,7 +36,7 @@ impl ProbeRecords {
         self.skips_backoff = false;
     }
 
-    /// Resets the backoff: packets were newly acknowledged, keys were discarded, or the path
+    /// Resets the backoff because packets were newly acknowledged, keys were discarded, or the path
     /// changed.
     pub(in crate::checker) fn reset(&mut self, now: Timestamp) {
         self.doublings = 0;
@@ -43,16 +44,17 @@ impl ProbeRecords {
         self.skips_backoff = false;
     }
 
-    /// Processes an ack-eliciting packet of the peer with an ACK frame newer than all others. Once
-    /// a whole timeout of `base` has passed since the last probe, the next may be sent immediately.
+    /// Processes an ack-eliciting packet from the peer that contains the newest ACK frame so far.
+    /// Once a full timeout of `base` has passed since the last probe, the next probe may be sent
+    /// immediately.
     pub(in crate::checker) fn on_peer_activity(&mut self, now: Timestamp, base: Duration) {
         let since = self.since[SpaceId::Application as usize];
         self.skips_backoff = self.doublings > 0 && since + base <= now;
     }
 
     /// Returns the earliest time at which the timer may expire. `base` returns the timeout of a
-    /// space without backoff if packets are outstanding there that arm the timer; `idle` is that of
-    /// a client that has nothing outstanding.
+    /// space without backoff if the space has outstanding packets that arm the timer. `idle` is the
+    /// timeout of a client that has nothing outstanding.
     pub(in crate::checker) fn earliest(
         &self,
         base: impl Fn(SpaceId) -> Option<Duration>,
@@ -70,7 +72,7 @@ impl ProbeRecords {
 
     /// Records that the timer expired.
     pub(in crate::checker) fn on_expired(&mut self, expiry: Expiry, now: Timestamp) {
-        // A timeout that expired without the backoff does not count as a further doubling.
+        // A timeout that expired without backoff does not count as another doubling.
         self.doublings += u32::from(!self.skips_backoff);
         if let Some(space) = expiry.space {
             self.since[space as usize] = now;

@@ -8,8 +8,8 @@ use super::{Round, Tally};
 /// The changes in a controller from one report to the next.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Change {
-    /// The window that the controller uses: in recovery the one that recovery leads to, which is
-    /// the slow start threshold (RFC 9937).
+    /// The effective window of the controller: during recovery, the window that recovery leads to,
+    /// which is the slow start threshold (RFC 9937).
     pub(in crate::checker) before: u64,
     pub(in crate::checker) after: u64,
     /// Whether the controller reduced its window in response to congestion.
@@ -18,7 +18,7 @@ pub(in crate::checker) struct Change {
     pub(in crate::checker) is_undo: bool,
 }
 
-/// Returns the window that a controller uses.
+/// Returns a controller's effective window.
 pub(in crate::checker) fn effective_window(metrics: &Metrics) -> u64 {
     let congestion = &metrics.congestion;
     match (congestion.phase, congestion.slow_start_threshold) {
@@ -39,13 +39,13 @@ impl Change {
     }
 }
 
-/// A report, with the records that it is compared with.
+/// A report, together with the records that it is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Report<'a> {
     pub(in crate::checker) before: &'a Metrics,
     pub(in crate::checker) after: &'a Metrics,
     pub(in crate::checker) tally: &'a Tally,
     pub(in crate::checker) change: Change,
-    /// The round that this event ended.
+    /// The round that ended with this event.
     pub(in crate::checker) round: Option<Round>,
 }

@@ -1,10 +1,10 @@
-//! Stateless resets, and who could have sent them (RFC 9000 §10.3).
+//! Tracks stateless resets and which endpoint could have sent them (RFC 9000 §10.3).
 
 use clearway_wire::ResetToken;
 
 type Token = [u8; ResetToken::LEN];
 
-/// The stateless reset tokens of the peer, and the last bytes of the last received datagram.
+/// The peer's stateless reset tokens, and the last bytes of the most recently received datagram.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Resets {
     given: Vec<Token>,
@@ -12,7 +12,8 @@ pub(in crate::checker) struct Resets {
 }
 
 impl Resets {
-    /// Records a token from the peer's transport parameters or for one of its connection IDs.
+    /// Records a stateless reset token from the peer's transport parameters or for one of its
+    /// connection IDs.
     pub(in crate::checker) fn on_token(&mut self, token: &Token) {
         if !self.given.contains(token) {
             self.given.push(*token);
@@ -24,10 +25,10 @@ impl Resets {
         self.last = datagram.last_chunk().copied();
     }
 
-    /// Checks the last received datagram, which was accepted as a stateless reset.
+    /// Checks the most recently received datagram, which was accepted as a stateless reset.
     ///
     /// # Errors
-    /// If it does not end with one of the peer's tokens.
+    /// If the datagram does not end with one of the peer's tokens.
     pub(in crate::checker) fn check(&self) -> Result<(), String> {
         match self.last {
             Some(token) if self.given.contains(&token) => Ok(()),

@@ -1,4 +1,4 @@
-//! The checker's own round-trip times (RFC 9002 §5), from its own samples.
+//! The checker's own RTT estimates (RFC 9002 §5), from its own samples.
 
 use core::time::Duration;
 
@@ -6,23 +6,23 @@ use clearway_units::Timestamp;
 
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// The finest resolution that a clock must have: samples below this are reported as this.
+/// The finest clock resolution that is required: smaller samples are reported as this value.
 const FINEST: Duration = Duration::from_micros(1);
 
-/// The checker's own round-trip times of one path.
+/// The checker's own RTT estimates for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct RttRecords {
-    /// The minimum on this path.
+    /// The minimum RTT on this path.
     pub(in crate::checker) minimum: Option<Duration>,
     /// The time of the first sample.
     pub(in crate::checker) first_at: Option<Timestamp>,
-    /// The value that timers use on a path without a sample.
+    /// The RTT that timers use on a path without a sample.
     pub(in crate::checker) assumed: Duration,
-    /// The estimate from the samples.
+    /// The RTT estimate, once there is a sample.
     pub(in crate::checker) estimate: Option<Estimate>,
 }
 
-/// The estimate of RFC 9002 §5.3.
+/// An RTT estimate as defined in RFC 9002 §5.3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::checker) struct Estimate {
     pub(in crate::checker) latest: Duration,
@@ -33,13 +33,12 @@ pub(in crate::checker) struct Estimate {
 }
 
 impl RttRecords {
-    /// Creates records without a sample; timers use `assumed`.
+    /// Creates an RTT estimator without samples; timers use `assumed` as the initial RTT.
     pub(in crate::checker) fn new(assumed: Duration) -> Self {
         Self { assumed: assumed.max(GRANULARITY), ..Self::default() }
     }
 
-    /// Adds a sample from an ACK. `ack_delay` is the part of the peer's delay that is taken into
-    /// account.
+    /// Adds a sample from an ACK. `ack_delay` is the effective part of the peer's ACK delay.
     pub(in crate::checker) fn on_sample(
         &mut self,
         now: Timestamp,
@@ -63,21 +62,22 @@ impl RttRecords {
         self.estimate = Some(Estimate { latest, smoothed, variation, minimum });
     }
 
-    /// Restarts the minimum because of persistent congestion.
+    /// Restarts the minimum RTT because of persistent congestion.
     pub(in crate::checker) fn restart_minimum(&mut self) {
         if let Some(estimate) = &mut self.estimate {
             estimate.minimum = estimate.latest;
         }
     }
 
-    /// Returns the time threshold: how much later than an acknowledged packet a packet is declared
-    /// lost (RFC 9002 §6.1.2).
+    /// Returns the time threshold: a packet sent this long before an acknowledged packet is
+    /// declared lost (RFC 9002 §6.1.2).
     pub(in crate::checker) fn time_threshold(&self) -> Duration {
         let base = self.estimate.map_or(self.assumed, |it| it.smoothed.max(it.latest));
         (base + base / 8).max(GRANULARITY)
     }
 
-    /// Returns the probe timeout without backoff and without the peer's delay (RFC 9002 §6.2.1).
+    /// Returns the probe timeout without backoff and without the peer's ACK delay (RFC 9002
+    /// §6.2.1).
     pub(in crate::checker) fn probe_timeout(&self) -> Duration {
         let (smoothed, variation) = self
             .estimate

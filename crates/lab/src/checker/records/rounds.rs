@@ -1,4 +1,4 @@
-//! Packet-timed round trips: each ends when a packet that was sent in it is acknowledged.
+//! Packet-timed round trips. Each ends when a packet that was sent in it is acknowledged.
 
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
@@ -8,33 +8,32 @@ use clearway_units::Timestamp;
 pub(in crate::checker) struct Round {
     pub(in crate::checker) began: Timestamp,
     pub(in crate::checker) ended: Timestamp,
-    /// The window that the controller uses, at the beginning and at the end of the round.
+    /// The controller's effective window at the beginning and at the end of the round.
     pub(in crate::checker) window_before: u64,
     pub(in crate::checker) window_after: u64,
     pub(in crate::checker) phase_before: Phase,
     pub(in crate::checker) phase_after: Phase,
-    /// Whether the controller was in another phase in between.
+    /// Whether the controller was in another phase during the round.
     is_mixed: bool,
-    /// Bytes acknowledged.
+    /// Bytes acknowledged in the round.
     pub(in crate::checker) acked: u64,
-    /// The acknowledged bytes of packets sent after the last reduction, for which the window may
-    /// grow.
+    /// The acknowledged bytes of packets sent after the last window reduction, which count toward
+    /// window growth.
     pub(in crate::checker) growing: u64,
-    /// Whether no packet was lost, no reduction was undone, no timer expired, and the path did not
-    /// change.
+    /// Whether the round had no packet loss, undone reduction, expired timer or path change.
     pub(in crate::checker) is_clean: bool,
     /// Whether data waited for the window or the pacer whenever sending stopped.
     pub(in crate::checker) was_held: bool,
 }
 
-/// Counts rounds.
+/// Counts packet-timed rounds.
 #[derive(Debug)]
 pub(in crate::checker) struct Rounds {
     number: u64,
-    /// The index of the first packet of this round.
+    /// The index of the first packet in this round.
     began_at: u64,
     current: Round,
-    /// The last round in which congestion control held data back.
+    /// The last round that was limited by congestion control.
     limited: Option<u64>,
     is_held: bool,
     held_since: Timestamp,
@@ -64,13 +63,13 @@ impl Rounds {
         index >= self.began_at
     }
 
-    /// Records an event because of which this round is not clean.
+    /// Records an event that makes this round unclean.
     pub(in crate::checker) fn spoil(&mut self) {
         self.current.is_clean = false;
     }
 
-    /// Records that the endpoint has sent what it can. `is_held`: data waits for the window or the
-    /// pacer; `is_full`: the window has no room for a datagram.
+    /// Records that the endpoint has sent as much as it can. With `is_held`, data waits for the
+    /// window or the pacer; with `is_full`, the window has no room for a datagram.
     pub(in crate::checker) fn on_settled(&mut self, now: Timestamp, is_held: bool, is_full: bool) {
         self.current.was_held &= is_held;
         let was_held = core::mem::replace(&mut self.is_held, is_held || is_full);
@@ -82,13 +81,13 @@ impl Rounds {
         }
     }
 
-    /// Returns whether congestion control held data back in this round or the previous one.
+    /// Returns whether congestion control limited sending in this round or the previous one.
     pub(in crate::checker) fn was_limited(&self) -> bool {
         self.limited.is_some_and(|limited| limited + 1 >= self.number)
     }
 
-    /// Records acknowledged bytes. If congestion control holds data back now, the round counts as
-    /// limited.
+    /// Records acknowledged bytes. If congestion control limits sending at this time, the round
+    /// counts as limited.
     pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64, phase: Phase) {
         self.current.is_mixed |= phase != self.current.phase_before;
         if self.is_held {
@@ -133,8 +132,8 @@ impl Round {
         }
     }
 
-    /// Returns whether the window must grow in this round, as far as the network and the
-    /// application are concerned.
+    /// Returns whether the window must grow in this round, given the behavior of the network and
+    /// the application.
     pub(in crate::checker) fn is_clean_and_held(&self) -> bool {
         self.is_clean && self.was_held
     }

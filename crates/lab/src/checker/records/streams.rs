@@ -1,4 +1,4 @@
-//! The peer's flow control limits, and how much of them is used (S18).
+//! Tracks the peer's flow control limits and how much of them has been used (S18).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use clearway_wire::{Direction, StreamId, TransportParameters, VarInt, frame};
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u64,
-    /// The end of the data sent on it.
+    /// The end offset of the data sent on the stream.
     end: u64,
     limit: u64,
 }
@@ -17,14 +17,14 @@ struct Stream {
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Streams {
     streams: Vec<Stream>,
-    /// The final sizes of streams whose FIN was sent: data sent on them now is not new. `None` for
-    /// a stream that was reset.
+    /// The final sizes of streams whose FIN was sent. Data sent on such a stream is not new. `None`
+    /// for a stream that was reset.
     finished: BTreeMap<u64, Option<u64>>,
-    /// The stream that was looked up last, which is likely to be the next one too.
+    /// The stream that was looked up last; it is likely to be looked up again.
     last: usize,
-    /// The sum of the ends of all streams.
+    /// The sum of the end offsets of all streams.
     sent: u64,
-    /// The part of `sent` that was sent on streams that were reset.
+    /// The part of `sent` that was sent on streams that have been reset.
     abandoned: u64,
     limit: u64,
     initial: Option<[u64; 3]>,
@@ -32,17 +32,18 @@ pub(in crate::checker) struct Streams {
 }
 
 impl Streams {
-    /// Sets the peer's transport parameters. `side` is this endpoint's.
+    /// Sets the peer's transport parameters. `side` is this endpoint's side.
     pub(in crate::checker) fn set_parameters(&mut self, side: Side, peer: &TransportParameters) {
         self.side = Some(side);
         self.limit = peer.initial_max_data.get();
         self.initial = Some([
-            // From the peer's point of view: streams that it opened are its local ones.
+            // These limits are from the peer's point of view: streams that the peer opened are its
+            // local streams.
             peer.initial_max_stream_data_bidi_remote.get(),
             peer.initial_max_stream_data_bidi_local.get(),
             peer.initial_max_stream_data_uni.get(),
         ]);
-        // Streams that were opened with early data, within remembered limits.
+        // Streams that were opened in 0-RTT, within remembered limits.
         for place in 0..self.streams.len() {
             let id = StreamId::from_varint(VarInt::saturating(self.streams[place].id));
             let initial = self.initial_limit(id);
@@ -50,8 +51,8 @@ impl Streams {
         }
     }
 
-    /// Starts over: nothing that was sent has arrived, and the peer's limits are not known (RFC
-    /// 9001 §4.6.2).
+    /// Starts over after 0-RTT was rejected: nothing that was sent has arrived, and the peer's
+    /// limits are unknown (RFC 9001 §4.6.2).
     pub(in crate::checker) fn restart(&mut self) {
         *self = Self { side: self.side, ..Self::default() };
     }
@@ -82,7 +83,7 @@ impl Streams {
     /// Records a STREAM frame that was sent.
     ///
     /// # Errors
-    /// If it exceeds the peer's limits.
+    /// If the frame exceeds the peer's limits.
     pub(in crate::checker) fn on_sent(&mut self, sent: &frame::Stream<'_>) -> Result<(), String> {
         if self.finished.contains_key(&sent.stream_id.get()) {
             return Ok(());
@@ -111,7 +112,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Records that RESET_STREAM was sent: the unsent data of the stream is no longer sent.
+    /// Records that RESET_STREAM was sent, so the stream's unsent data will not be sent.
     pub(in crate::checker) fn on_reset_sent(&mut self, id: StreamId) {
         let end = match self.finished.insert(id.get(), None) {
             Some(end) => end,
@@ -138,12 +139,13 @@ impl Streams {
         stream.limit = stream.limit.max(max);
     }
 
-    /// Returns the bytes sent on all streams that were not reset, each counted once.
+    /// Returns the number of bytes sent on all streams that were not reset, counting each byte
+    /// once.
     pub(in crate::checker) fn kept(&self) -> u64 {
         self.sent - self.abandoned
     }
 
-    /// Returns whether this many more bytes may be sent, on any stream.
+    /// Returns whether this many more bytes may be sent on any stream.
     pub(in crate::checker) fn permits(&self, bytes: u64) -> bool {
         let least = self.initial.map_or(0, |initial| initial.into_iter().min().unwrap_or(0));
         self.limit >= self.sent + bytes

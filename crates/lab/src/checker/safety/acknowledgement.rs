@@ -1,4 +1,5 @@
-//! S19: no acknowledgment is delayed for longer than max_ack_delay, or than the peer has requested.
+//! S19: no acknowledgment is delayed for longer than max_ack_delay or the delay that the peer has
+//! requested.
 
 use clearway_transport::{SendLimit, SpaceId};
 

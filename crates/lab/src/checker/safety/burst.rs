@@ -1,5 +1,5 @@
-//! S8: bursts are bounded. A token bucket that fills at 1.25 times the rate and holds one burst gives the same result at
-//! each packet as the sum over every interval.
+//! S8: bursts are bounded. A token bucket that fills at 1.25 times the rate and holds one burst
+//! yields the same result for each packet as a sum over every interval.
 
 use clearway_units::{Rate, Timestamp};
 use core::time::Duration;
@@ -8,8 +8,8 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// The time whose worth of data at the pacing rate may be sent at once (BBR: send_quantum; timers
-/// are not finer).
+/// The period whose data, at the pacing rate, may be sent at once (BBR: send_quantum; timers are
+/// not finer).
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
 /// The maximum amount of data that may be sent at once: four system calls' worth.
 const LARGEST_QUANTUM: u64 = 256 << 10;

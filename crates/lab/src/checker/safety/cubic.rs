@@ -1,26 +1,28 @@
-//! S24: in congestion avoidance, CUBIC's window follows W_cubic(t) and W_est (RFC 9438 §4.2 to §4.5).
+//! S24: in congestion avoidance, CUBIC's congestion window follows W_cubic(t) and W_est (RFC 9438
+//! §4.2 to §4.5).
 //!
-//! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its
-//! time is the time in which data waited for the window or the pacer (§4.2, §5.8). Two bounds
-//! advance with the acknowledged bytes; all windows are in datagrams, as in the RFC:
+//! A phase (called stage here) begins when a recovery period ends, or when HyStart++ ends the first
+//! slow start. Its time only counts periods in which data waited for the window or the pacer (§4.2,
+//! §5.8). Two bounds advance with the acknowledged bytes; all windows are in datagrams, as in the
+//! RFC:
 //!
-//! - the upper bound is the greatest of cwnd_epoch, the largest target W_cubic(t + RTT) so far,
-//!   which is at most 1.5 windows, and W_est. No acknowledgment may raise the window above its
+//! - the upper bound is the maximum of cwnd_epoch, of the largest target W_cubic(t + RTT) so far,
+//!   which is at most 1.5 windows, and of W_est. No acknowledgment may raise the window above its
 //!   target.
 //! - the lower bound is a window that grows by (target - cwnd) / cwnd for each datagram
-//!   acknowledged, except for datagrams that were acknowledged in rounds in which data did not wait
-//!   all the time; or W_est, if that is above W_cubic(t). The number of datagrams that one ACK
-//!   frame acknowledges is not known: x windows close at least x / (1 + x) of the gap.
+//!   acknowledged, except for datagrams acknowledged in rounds in which data was not waiting all
+//!   the time; or W_est, if that is above W_cubic(t). The number of datagrams that one ACK frame
+//!   acknowledges is unknown, so x acknowledged windows close at least x / (1 + x) of the gap.
 //!
-//! The bounds differ by about the growth of one round trip, by which a window that closes a gap
-//! follows its target. W_est has two bounds too: a window of 1.5 datagrams permits only one
+//! The bounds differ by about one round trip of growth, because a window that closes a gap lags its
+//! target by that amount. W_est also has two bounds: a window of 1.5 datagrams permits only one
 //! datagram in flight, so dividing by whole datagrams is as correct as dividing by the window. If
-//! it is unknown in which region the window is, the lower bound does not advance. A tolerance of
-//! one datagram is added to both bounds, since a window may be kept in whole datagrams.
+//! the window's region is unknown, the lower bound does not advance. A tolerance of one datagram is
+//! added to both bounds, since a window may be kept in whole datagrams.
 //!
-//! Not checked: the time from the undo of a reduction, or from persistent congestion, to the next
-//! reduction, since t and cwnd_prior are not visible then; windows at the configured maximum; and a
-//! stage in which the size of datagrams changes. ECN is not used.
+//! The following is not checked: the period from an undone reduction, or from persistent
+//! congestion, to the next reduction, because t and cwnd_prior are not visible then; windows at the
+//! configured maximum; and phases in which the datagram size changes. ECN is not used.
 
 use core::time::Duration;
 
@@ -36,13 +38,13 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// alpha_cubic until W_est reaches cwnd_prior (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// The part of W_max that remains after fast convergence (§4.7).
+/// The fraction of W_max that remains after fast convergence (§4.7).
 const FAST_CONVERGENCE: f64 = (1.0 + BETA) / 2.0;
-/// The largest target, in windows (§4.2).
+/// The largest target, as a multiple of the window (§4.2).
 const TARGET: f64 = 1.5;
 /// The tolerance in datagrams.
 const TOLERANCE: f64 = 1.0;
-/// The number of rounds after which a stage counts as checked.
+/// The number of rounds after which a congestion avoidance phase counts as checked.
 #[cfg(test)]
 const ROUNDS: u64 = 8;
 
@@ -53,40 +55,41 @@ pub(in crate::checker) struct CubicCurve {
     /// W_max before the last reduction.
     w_max_before: f64,
     stage: Option<Stage>,
-    /// The number of stages that were checked for several rounds.
+    /// The number of congestion avoidance phases that were checked for several rounds.
     #[cfg(test)]
     pub(in crate::checker) judged: u64,
 }
 
-/// A stage of congestion avoidance. Windows are in datagrams, times in seconds.
+/// A congestion avoidance phase. Windows are in datagrams, and times in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     w_max: f64,
     k: f64,
-    /// cwnd_prior.
+    /// The value of cwnd_prior.
     prior: f64,
     time: f64,
-    /// The lower and the upper bound of W_est.
+    /// The lower and upper bounds of W_est.
     least_estimate: f64,
     greatest_estimate: f64,
     /// The lower bound of the window.
     least: f64,
-    /// The largest target so far, at least cwnd_epoch.
+    /// The largest target so far; at least cwnd_epoch.
     target: f64,
     #[cfg(test)]
     rounds: u64,
 }
 
-/// The effect of an acknowledgment on a stage.
+/// The effect of an acknowledgment in a congestion avoidance phase.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
-    /// The window before it, and the number of acknowledged datagrams that were sent after the last reduction.
+    /// The window before the acknowledgment, and the number of acknowledged datagrams that were
+    /// sent after the last reduction.
     window: f64,
     acked: f64,
     round_trip: f64,
-    /// Whether data waited for the window or the pacer during the whole round.
+    /// Whether data was waiting for the window or the pacer during the whole round.
     is_due: bool,
-    /// Whether it waited in this round or the one before.
+    /// Whether data was waiting for the window or the pacer in this round or the previous one.
     is_permitted: bool,
 }
 
@@ -136,8 +139,8 @@ impl Rule for CubicCurve {
 }
 
 impl CubicCurve {
-    /// Begins a stage after the window was reduced (§4.6, §4.7), a reduction was undone (§4.9.2),
-    /// or both.
+    /// Begins a congestion avoidance phase after the window was reduced (§4.6, §4.7), a reduction
+    /// was undone (§4.9.2), or both.
     fn begin_after_reduction(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let change = &report.change;
         self.stage = None;
@@ -150,14 +153,14 @@ impl CubicCurve {
             return;
         }
         if report.after.congestion.phase != Phase::Recovery {
-            // Persistent congestion.
+            // Persistent congestion has occurred.
             self.w_max = 0.0;
             return;
         }
         self.w_max_before = self.w_max;
         let prior = prior as f64;
-        // A window is kept in whole bytes, and may stay at W_max: it is not below a W_max with a
-        // fraction of a byte.
+        // The window is kept in whole bytes and may stay at W_max, so a fraction of a byte in W_max
+        // must not count as a difference.
         let is_lower = prior < self.w_max.floor();
         self.w_max = if is_lower { prior * FAST_CONVERGENCE } else { prior };
         let datagram = records.datagram() as f64;
@@ -165,9 +168,9 @@ impl CubicCurve {
         self.stage = Some(Stage::new(epoch, self.w_max / datagram, prior / datagram));
     }
 
-    /// Begins a stage after slow start: K is zero, and W_max is the window (§4.10). The window
-    /// before the last reduction, cwnd_prior, is known to be the same only if there was no
-    /// reduction.
+    /// Begins a congestion avoidance phase after slow start: K is zero, and W_max is the window
+    /// (§4.10). It is known that cwnd_prior, the window before the last reduction, is the same only
+    /// if there was no reduction.
     fn begin_after_slow_start(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let epoch = after.slow_start_threshold.unwrap_or(after.window);
@@ -176,7 +179,8 @@ impl CubicCurve {
             let datagram = records.datagram() as f64;
             let epoch = self.w_max / datagram;
             let mut stage = Stage::new(epoch, epoch, epoch);
-            // The bytes acknowledged beyond the end of slow start count for the stage.
+            // The bytes acknowledged after slow start ended count for the congestion avoidance
+            // phase.
             stage.greatest_estimate = after.window.max(1) as f64 / datagram;
             stage
         });
@@ -184,7 +188,7 @@ impl CubicCurve {
 }
 
 impl Stage {
-    /// Creates a stage that begins with a window of `epoch` datagrams.
+    /// Creates a congestion avoidance phase that begins with a window of `epoch` datagrams.
     fn new(epoch: f64, w_max: f64, prior: f64) -> Self {
         Self {
             w_max,
@@ -205,10 +209,10 @@ impl Stage {
         C * (time - self.k).powi(3) + self.w_max
     }
 
-    /// Advances the stage after packets were acknowledged or lost.
+    /// Advances the congestion avoidance phase after packets were acknowledged or lost.
     fn advance(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let held = report.tally.held;
-        // The stage begins when recovery ends.
+        // A congestion avoidance phase begins when recovery ends.
         if report.before.congestion.phase != Phase::Recovery {
             self.time += held.time.as_secs_f64();
         }

@@ -1,4 +1,4 @@
-//! S25: no datagram is larger than a size that is known to pass, except probes.
+//! S25: no datagram except probes is larger than a size that is known to reach the peer.
 
 use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
@@ -27,8 +27,8 @@ impl Rule for DatagramSize {
         Ok(())
     }
 
-    /// Checks the minimum window, which is a number of datagrams and so reveals the size that the
-    /// controller uses.
+    /// Checks the minimum window: it is a number of datagrams, so it reveals the datagram size that
+    /// the controller uses.
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (minimum, known) = (report.after.congestion.minimum_window, records.floor());
         let is_known = records.config.kind.floor() > 1;

@@ -1,4 +1,4 @@
-//! S6: the reasons for which the window changes, and by how much.
+//! S6: checks why the window changes, and by how much.
 
 use clearway_congestion::Phase;
 
@@ -19,8 +19,8 @@ impl Rule for Growth {
             // A restart from idle may end ProbeRTT (BBR §5.4.1).
             let is_restored =
                 kind.restores_window() && (before.window..=largest).contains(&after.window);
-            // A smaller minimum window may reveal PRR's, which was below it; the window never grows
-            // with the datagram size (RFC 8899 §3, item 7).
+            // A smaller minimum window may reveal PRR's window, which was below the minimum. The
+            // window never grows with the datagram size (RFC 8899 §3, item 7).
             let is_other_size = records.mtu.is_new && after.window <= before.window;
             return match before.window == after.window || is_restored || is_other_size {
                 true => Ok(()),
@@ -43,11 +43,11 @@ impl Rule for Growth {
     }
 }
 
-/// Checks that the window grows by no more than was acknowledged, and only if it was used.
+/// Checks that the window grows by no more than the acknowledged bytes, and only if it was used.
 fn check_growth(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    // A restored window may also grow by the bytes that the same event acknowledged. A window that
-    // was never larger was not restored.
+    // A restored window may also grow by the bytes that the same event acknowledged. If the window
+    // was never larger, it was not restored.
     let is_restored = records.config.kind.restores_window()
         && change.before < records.largest_window
         && change.after <= records.largest_window.saturating_add(report.tally.acked);
@@ -71,8 +71,8 @@ fn check_growth(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// Checks growth above the threshold, which is congestion avoidance: at most half of the bytes that
-/// were acknowledged beyond those with which slow start reached the threshold (RFC 9438 §4.4).
+/// Checks growth above the threshold, which is congestion avoidance: the window grows by at most
+/// half of the bytes acknowledged after slow start reached the threshold (RFC 9438 §4.4).
 fn check_threshold(report: &Report<'_>) -> Verdict {
     let change = &report.change;
     let threshold = report.before.congestion.slow_start_threshold;
@@ -93,11 +93,11 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// Checks that the window in recovery is the one at which recovery ends, or the one that PRR
-/// permits until then.
+/// Checks that, in recovery, the window is either the one at which recovery ends or the one that
+/// PRR permits until then.
 fn check_recovery(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
-    // An event that neither acknowledges nor loses bytes does not change PRR's state.
+    // An event that neither acknowledges bytes nor declares any lost does not change PRR's state.
     let is_news = report.tally.acked > 0 || report.tally.lost > 0;
     if congestion.phase != Phase::Recovery || report.change.is_cut || !is_news {
         return Ok(());
@@ -131,8 +131,8 @@ fn check_decrease(report: &Report<'_>) -> Verdict {
 }
 
 /// Checks RFC 9438 §4.4: the target is at most 1.5 times the window, so the window grows by at most
-/// half of the bytes that are acknowledged. These may be more than a window: the ACK frame that
-/// ends a round also acknowledges packets of the next one.
+/// half of the bytes that are acknowledged. More than a window may be acknowledged, because the ACK
+/// frame that ends a round also acknowledges packets of the next round.
 fn check_round(records: &EndpointRecords, round: &Round) -> Verdict {
     let limit = round.window_before.max(round.acked) / 2 + records.datagram();
     let grown = round.window_after.saturating_sub(round.window_before);

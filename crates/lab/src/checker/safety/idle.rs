@@ -1,5 +1,5 @@
 //! S15: idle time increases neither the window nor its growth. S8 checks whether the first round
-//! after it is paced.
+//! after idle time is paced.
 
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
@@ -8,14 +8,14 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report, Round};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// The number of rounds after an idle time that are checked.
+/// The number of rounds to check after idle time.
 const ROUNDS: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Idle {
-    /// The growth in the last whole round of congestion avoidance.
+    /// The window growth in the last whole round of congestion avoidance.
     growth: Option<u64>,
-    /// The time since which nothing has been in flight.
+    /// The time since when nothing has been in flight.
     since: Option<Timestamp>,
     /// The number of rounds that remain to be checked.
     left: u32,
@@ -64,7 +64,7 @@ impl Idle {
         let grown = round.window_after.saturating_sub(round.window_before);
         if self.left > 0 {
             self.left -= 1;
-            // The round before may have been used only partly.
+            // The window may have been used only partly in the previous round.
             let limit = self.growth.map(|before| 2 * before + 2 * records.datagram());
             if let Some(limit) = limit.filter(|limit| grown > *limit) {
                 return Err(format!(

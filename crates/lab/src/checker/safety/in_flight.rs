@@ -1,4 +1,4 @@
-//! S1: the bytes in flight that the sender reports match the records. The records themselves check
+//! S1: the bytes in flight reported by the sender match the records. The records themselves check
 //! that each packet is removed exactly once.
 
 use clearway_transport::Metrics;

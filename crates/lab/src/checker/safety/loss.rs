@@ -4,9 +4,9 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Lost};
 use crate::checker::rule::{Rule, Verdict};
 
-/// Checks RFC 9002 §6.1: a packet is lost once a later packet is acknowledged that was sent at
-/// least a threshold of packets, or of time, after it. The thresholds may be greater than the
-/// recommended ones, but not smaller.
+/// Checks RFC 9002 §6.1: a packet is lost once an acknowledged packet was sent later by at least
+/// the packet threshold or the time threshold. The thresholds may be greater than the recommended
+/// ones, but not smaller.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct LossDetection;
 
@@ -14,8 +14,8 @@ impl Rule for LossDetection {
     const PROPERTY: Property = Property::S20;
 
     fn on_lost(&mut self, records: &EndpointRecords, lost: &Lost) -> Verdict {
-        // The fate of a packet that does not count as in flight has no effect. With several ACK
-        // frames in one packet it is unknown which of them caused this declaration.
+        // The fate of a packet that does not count as in flight has no effect. If one packet
+        // contains several ACK frames, it is unknown which one caused the loss declaration.
         if !lost.packet.is_in_flight || records.tally.pending > 1 {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! S29: nothing that was learned about one path is used on another.
+//! S29: nothing learned about one path is used on another path.
 
 use clearway_transport::Metrics;
 
@@ -8,7 +8,8 @@ use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct NewPath {
-    /// Whether the peer has another IP address, and the endpoint has not reported since.
+    /// Whether the peer has moved to another IP address and the endpoint has not reported since
+    /// then.
     is_awaited: bool,
 }
 
@@ -29,8 +30,8 @@ impl Rule for NewPath {
 }
 
 impl NewPath {
-    /// Checks the first report on the path: the initial values, and what the same event may have
-    /// added.
+    /// Checks the first report on the new path: it must contain the initial values and what the
+    /// same event may have added.
     fn check(&mut self, records: &EndpointRecords, metrics: &Metrics, tally: &Tally) -> Verdict {
         if !core::mem::take(&mut self.is_awaited) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! S21: no probe is sent before its timeout.
+//! S21: no probe is sent before its probe timeout.
 
 use core::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::checker::rule::{Rule, Verdict};
 /// An allowance for rounding.
 const SLACK: Duration = Duration::from_micros(10);
 
-/// Checks RFC 9002 §6.2.1: the timer of a space expires a whole probe timeout after the last
+/// Checks RFC 9002 §6.2.1: the timer of a space expires one probe timeout after the last
 /// ack-eliciting packet, doubled for each previous timeout. If the peer shows that the path works,
-/// one timeout may expire without the doubling.
+/// one timeout may expire without doubling.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct ProbeTimeout;
 

@@ -1,5 +1,5 @@
-//! S11: the queue that a model-based controller builds at a bottleneck that no other flow uses. The
-//! queue of loss-based controllers is limited by the buffer.
+//! S11: limits the queue that a model-based controller builds at a bottleneck without other flows.
+//! The queue of loss-based controllers is limited by the buffer.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The time whose worth of data at the pacing rate may be sent at once even on a short path (BBR:
+/// The period whose data, at the pacing rate, may be sent at once even on a short path (BBR:
 /// send_quantum).
 const QUANTUM: Duration = Duration::from_millis(1);
-/// The number of samples for a mean. The mean is over all the time in ProbeBW_CRUISE: the queue is
-/// above it after a probe for bandwidth, or after one that ProbeRTT interrupted, and below it when
-/// the remainder of the cycle has drained it.
+/// The number of samples for a mean. The mean covers all the time in ProbeBW_CRUISE. The queue is
+/// longer than the mean after a bandwidth probe, even one that ProbeRTT interrupted, and shorter
+/// once the rest of the cycle has drained it.
 const SAMPLES: u32 = 400;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(in crate::checker) struct Queue {
     least: Option<Duration>,
     extra: Duration,
     samples: u32,
-    /// The time since which the controller has been in ProbeBW_CRUISE.
+    /// The time since when the controller has been in ProbeBW_CRUISE.
     since: Option<Timestamp>,
 }
 

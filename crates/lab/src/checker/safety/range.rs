@@ -1,4 +1,4 @@
-//! S3: the window, the threshold and the pacing rate are within their ranges.
+//! S3: the congestion window, the slow start threshold and the pacing rate are within their ranges.
 
 use clearway_units::Rate;
 

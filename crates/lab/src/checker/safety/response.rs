@@ -1,4 +1,5 @@
-//! S4: one reduction of the right size for each recovery period, and persistent congestion.
+//! S4: each recovery period has one window reduction of the correct size, and persistent congestion
+//! is handled.
 
 use core::time::Duration;
 
@@ -27,15 +28,15 @@ impl Rule for Response {
     }
 }
 
-/// Returns whether this event reported congestion without a response so far: a packet was lost that
-/// was sent after the last reduction, or CE marks were reported together with such a packet.
+/// Returns whether this event reported congestion that has not been responded to: a packet sent
+/// after the last reduction was lost, or CE marks were reported together with such a packet.
 fn is_new(records: &EndpointRecords, report: &Report<'_>) -> bool {
     let boundary = records.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)
         || records.marks.may_answer(boundary)
 }
 
-/// Returns the minimum that a reduction leaves, in hundredths of the window: more after CE marks
+/// Returns the percentage of the window that must remain after a reduction: more after CE marks
 /// alone than after losses, except in slow start (RFC 8511 §3).
 fn beta(records: &EndpointRecords, report: &Report<'_>) -> u64 {
     let boundary = records.episode.boundary_after(report.change.is_undo);
@@ -67,8 +68,8 @@ fn check_cut(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     }
     let threshold = congestion.slow_start_threshold.unwrap_or(0);
     let expected = match report.before.congestion.slow_start_threshold {
-        // The window was reduced for these losses before: the threshold is that of the earlier
-        // reduction.
+        // The window was reduced for these losses before, so the threshold of the earlier reduction
+        // applies.
         Some(earlier) if is_collapse && !is_new => earlier.saturating_sub(datagram),
         _ => least,
     };
@@ -80,8 +81,8 @@ fn check_cut(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// Returns the window before the reduction. If the same event undid the previous reduction, the
-/// window before that one.
+/// Returns the window before the reduction. If the same event undid the previous reduction, returns
+/// the window before the previous one.
 fn window_before(records: &EndpointRecords, report: &Report<'_>) -> u64 {
     if report.change.is_undo {
         report.change.before.max(records.episode.window_before)
@@ -122,7 +123,7 @@ fn check_demand(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         return Ok(());
     }
     // The sender may have discarded the state of delivered handshake packets, which also end a
-    // period. A packet sent at the time of the first sample need not count (RFC 9002 §B.8:
+    // silent period. A packet sent at the time of the first sample need not count (RFC 9002 §B.8:
     // `time_sent > first_rtt_sample`).
     let begin = records.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
@@ -142,8 +143,8 @@ fn check_demand(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// Returns the duration for persistent congestion (RFC 9002 §7.6.1), with the smaller of the
-/// estimates before and after the event.
+/// Returns the persistent congestion duration (RFC 9002 §7.6.1), using the smaller of the estimates
+/// before and after the event.
 fn persistent_duration(records: &EndpointRecords, report: &Report<'_>) -> Duration {
     3 * timeouts(records, report).into_iter().min().unwrap_or_default()
 }
@@ -158,8 +159,8 @@ fn timeouts(records: &EndpointRecords, report: &Report<'_>) -> [Duration; 2] {
     })
 }
 
-/// Returns the longest time between two lost ack-eliciting packets that count, between which
-/// nothing was acknowledged, sent after there was a round-trip time (RFC 9002 §7.6.2).
+/// Returns the longest time between two lost ack-eliciting packets that count as congestion, with
+/// no acknowledged packet in between, both sent after the first RTT sample (RFC 9002 §7.6.2).
 fn longest_silence(records: &EndpointRecords, counts: impl Fn(&Packet) -> bool) -> Duration {
     let Some(first_rtt) = records.rtt.first_at else { return Duration::ZERO };
     let path = records.ledger.path();
@@ -181,8 +182,7 @@ fn longest_silence(records: &EndpointRecords, counts: impl Fn(&Packet) -> bool) 
     longest
 }
 
-/// Checks that a recovery period ends exactly with the first acknowledgment of a packet that was
-/// sent in it.
+/// Checks that a recovery period ends exactly when a packet sent during it is first acknowledged.
 fn check_end(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let was_open = report.before.congestion.phase == Phase::Recovery;
     let is_open = report.after.congestion.phase == Phase::Recovery;

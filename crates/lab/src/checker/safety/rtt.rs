@@ -8,7 +8,7 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The finest resolution that a clock must have: smaller samples are reported as this.
+/// The finest clock resolution that is required: smaller samples are reported as this value.
 const FINEST: Duration = Duration::from_micros(1);
 
 /// An allowance for rounding.
@@ -16,8 +16,8 @@ const SLACK: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct RoundTrip {
-    /// Whether the minimum was reset after persistent congestion (RFC 9002 §5.2), so that it may be
-    /// above the smoothed round-trip time for a while.
+    /// Whether the minimum RTT was reset after persistent congestion (RFC 9002 §5.2), so that it
+    /// may temporarily exceed the smoothed RTT.
     is_restarted: bool,
 }
 
@@ -63,7 +63,7 @@ fn check_sample(records: &EndpointRecords, report: &Report<'_>, rtt: &RttSnapsho
     }
 }
 
-/// Checks that the peer's delay is subtracted as RFC 9002 §5.3 permits, and no more than that.
+/// Checks that the peer's ACK delay is subtracted as RFC 9002 §5.3 permits, and no more than that.
 fn check_smoothed(records: &EndpointRecords, rtt: &RttSnapshot) -> Verdict {
     let Some(own) = records.rtt.estimate else { return Ok(()) };
     if rtt.smoothed.abs_diff(own.smoothed) > SLACK {

@@ -15,11 +15,11 @@ const SAMPLES: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
 /// HyStart++, computed from the checker's rounds and samples. Conservative slow start begins with a
-/// new round, so that the samples with which slow start ended cannot resume it. The RFC counts the
-/// remainder of the current round, so conservative slow start may end a round earlier.
+/// new round, so that the samples that ended slow start cannot resume it. The RFC also counts the
+/// rest of the current round, so conservative slow start may end a round earlier.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct SlowStart {
-    /// The packet whose acknowledgment, or that of a later packet, ends the round.
+    /// The round ends when this packet or a later one is acknowledged.
     round_end: u64,
     last: Option<Duration>,
     current: Option<Duration>,
@@ -72,7 +72,7 @@ impl Rule for SlowStart {
 }
 
 impl SlowStart {
-    /// Computes the phase after an ACK of packets up to `largest`, with its sample.
+    /// Computes the phase after an ACK of packets up to `largest`, including its RTT sample.
     fn after_acknowledgement(
         &mut self,
         largest: u64,

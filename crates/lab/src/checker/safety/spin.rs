@@ -1,4 +1,4 @@
-//! S13: no endpoint is called repeatedly at one moment without end.
+//! S13: no endpoint is called endlessly without time advancing.
 
 use clearway_units::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::checker::properties::Property;
 use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
-/// The maximum number of times that an endpoint may act at one moment.
+/// The maximum number of times that an endpoint may act at one point in time.
 const TURNS: u32 = 64;
 
 #[derive(Debug, Default)]

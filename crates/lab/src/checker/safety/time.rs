@@ -9,7 +9,7 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The smallest sample that is reported, on a path without delay.
+/// The smallest RTT sample that is reported, on a path without delay.
 const FINEST: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! S14: reductions are undone only for spurious losses, and to the former window.
+//! S14: window reductions are undone only for spurious losses, and the previous window is restored.
 
 use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
@@ -18,8 +18,8 @@ impl Rule for Undo {
         if !episode.can_be_undone {
             return Err("there was no reduction to undo".to_owned());
         }
-        // Packets that this event declared lost were lost after those for which it restored the
-        // window.
+        // Packets that this event declared lost were lost after those for which the event restored
+        // the window.
         let missing = episode.missing;
         if missing > 0 {
             return Err(format!(
@@ -28,8 +28,8 @@ impl Rule for Undo {
         }
         let change = &report.change;
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other
-        // losses that bound the probe, or end a round, after which the model may have a smaller
+        // The same ACK may also end a BBR phase whose successor has another bound, report other
+        // losses that bound the probe, or end a round after which the model has a smaller
         // bandwidth-delay product.
         let is_bounded = records.config.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());

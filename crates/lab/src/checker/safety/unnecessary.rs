@@ -7,32 +7,33 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The maximum share of the bytes sent that may be declared lost but arrive, as 1 / this, if the
-/// path preserves order.
+/// Limits the share of sent bytes that may be declared lost but arrive, on a path that preserves
+/// order: one divided by this number.
 const SHARE_IN_ORDER: u64 = 100;
-/// The same for a path that reorders, to which the thresholds have to adapt.
+/// The same share for a path that reorders packets, where the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
-/// The number of spurious losses that are permitted however little was sent.
+/// The number of spurious losses that are permitted regardless of how little was sent.
 const FEW: u64 = 20;
-/// Like [`FEW`], for a path that reorders, where a sender has to learn how late datagrams may be.
+/// Like [`FEW`], for a path that reorders packets, where the sender has to learn how late datagrams
+/// may arrive.
 const FEW_OUT_OF_ORDER: u64 = 100;
 /// The maximum number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
-/// The number of consecutive timeouts permitted beyond the doublings: the first, and those of
-/// several spaces.
+/// The number of consecutive timeouts permitted in addition to the doublings: the first timeout,
+/// and timeouts of several spaces.
 const MORE: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Unnecessary {
-    /// The time at which the first of the consecutive timeouts expired, and the round-trip time then.
+    /// The time at which the first of the consecutive timeouts expired, and the RTT at that time.
     first: Option<(Timestamp, Duration)>,
 }
 
 impl Rule for Unnecessary {
     const PROPERTY: Property = Property::S17;
 
-    /// Checks that n consecutive timeouts take (2^n - 1) times the first. Each packet from the peer
-    /// that acknowledges nothing new may let one expire without the backoff.
+    /// Checks that n consecutive timeouts take (2^n - 1) times as long as the first. Each packet
+    /// from the peer that acknowledges nothing new may let one timeout expire without backoff.
     fn on_probe_timeout(&mut self, records: &EndpointRecords) -> Verdict {
         if records.expiries_in_a_row <= 1 {
             let rtt = records.rtt.minimum.unwrap_or(records.rtt.assumed);
@@ -55,8 +56,8 @@ impl Rule for Unnecessary {
         Ok(())
     }
 
-    /// Checks that packets that are declared lost are lost: all of them without reordering,
-    /// otherwise most, since thresholds adapt (RFC 9002 §6.1).
+    /// Checks that packets declared lost are really lost: all of them on a path without reordering,
+    /// otherwise most of them, since thresholds adapt (RFC 9002 §6.1).
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         if report.tally.spurious == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `[endpoint]`.
+//! The `[endpoint]` section of a scenario file.
 
 use clearway_wire::Version;
 use serde::Deserialize;
@@ -77,7 +77,7 @@ pub(in crate::scenario) enum StackName {
     Quinn,
 }
 
-/// A QUIC version, by its number in the name of its RFC.
+/// A QUIC version, by its number in the name of its RFC (1 or 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "u8")]
 pub(in crate::scenario) struct QuicVersion(pub(in crate::scenario) Version);

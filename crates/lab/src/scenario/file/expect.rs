@@ -1,4 +1,4 @@
-//! `[expect]`.
+//! The `[expect]` section of a scenario file.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -29,7 +29,7 @@ settings! {
     for all in ExpectSettings { reno, cubic, bbr }
 }
 
-/// The expected share of a flow in all bytes that were delivered.
+/// The expected share of a flow in all delivered bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ShareSettings {

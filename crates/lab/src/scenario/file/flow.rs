@@ -1,4 +1,4 @@
-//! `[[flow]]`.
+//! The `[[flow]]` sections of a scenario file.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -71,7 +71,7 @@ pub(in crate::scenario) struct TrafficSettings {
     pub(in crate::scenario) paced: Option<Paced>,
     pub(in crate::scenario) cancelled: Option<Requests>,
     pub(in crate::scenario) bulk: Option<Bulk>,
-    /// Allowed only in a sequence.
+    /// A pause; allowed only in a sequence.
     pub(in crate::scenario) idle: Option<Time>,
     pub(in crate::scenario) together: Option<Vec<Spanned<TrafficSettings>>>,
     pub(in crate::scenario) sequence: Option<Vec<Spanned<TrafficSettings>>>,

@@ -1,4 +1,4 @@
-//! `[network]`, `[host]` and `[rebind]`.
+//! The `[network]`, `[host]` and `[rebind]` sections of a scenario file.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -52,7 +52,7 @@ settings! {
     for all in HostsSettings { client, server }
 }
 
-/// A delay that applies from `at` on.
+/// A delay that applies from the time `at`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct DelayStep {
@@ -60,7 +60,7 @@ pub(in crate::scenario) struct DelayStep {
     pub(in crate::scenario) value: Time,
 }
 
-/// A rate that applies from `at` on.
+/// A rate that applies from the time `at`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct RateStep {
@@ -68,7 +68,7 @@ pub(in crate::scenario) struct RateStep {
     pub(in crate::scenario) value: SpeedOrNone,
 }
 
-/// The largest payload that passes from `at` on.
+/// The largest payload that passes from the time `at`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct MtuStep {
@@ -87,7 +87,7 @@ pub(in crate::scenario) enum EcnTreatment {
     Dropped,
 }
 
-/// A treatment of the ECN field from `at` on.
+/// The treatment of the ECN field from the time `at`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct EcnStep {
@@ -101,9 +101,10 @@ pub(in crate::scenario) struct EcnStep {
 pub(in crate::scenario) enum Queue {
     Packets(usize),
     Bytes(Size),
-    /// A multiple of the bandwidth-delay product of the direction's rate and the two delays.
+    /// A multiple of the bandwidth-delay product, computed from the direction's rate and the delays
+    /// of both directions.
     Bdp(Products),
-    /// The bytes that the rate forwards in this time.
+    /// The number of bytes that the rate forwards in this time.
     Time(Time),
 }
 
@@ -184,15 +185,15 @@ pub(in crate::scenario) struct GilbertElliott {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum After {
-    /// This long after the first datagram.
+    /// Losses begin this long after the first datagram.
     Time(Time),
-    /// When this many bytes have passed to the client.
+    /// Losses begin when this many bytes have passed to the client.
     ToClient(Size),
-    /// When this many bytes have passed to the server.
+    /// Losses begin when this many bytes have passed to the server.
     ToServer(Size),
 }
 
-/// Datagrams that are overtaken.
+/// Datagrams that are overtaken by later ones.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Reorder {
@@ -211,8 +212,8 @@ pub(in crate::scenario) struct Corrupt {
     pub(in crate::scenario) spare_version_negotiation: bool,
 }
 
-/// Periods during which the direction delivers nothing; afterwards everything that was held back
-/// arrives at once.
+/// Periods during which the direction delivers nothing; afterwards all delayed datagrams arrive at
+/// once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Freezes {
@@ -223,8 +224,8 @@ pub(in crate::scenario) struct Freezes {
     pub(in crate::scenario) spread: Option<Time>,
 }
 
-/// A filter that keeps only one in `keep_one_of` of the small datagrams that wait behind each
-/// other, and drops the others.
+/// A filter that keeps only one in `keep_one_of` consecutive small datagrams in the queue, and
+/// drops the others.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AckFilter {
@@ -232,7 +233,7 @@ pub(in crate::scenario) struct AckFilter {
     pub(in crate::scenario) smaller_than: usize,
 }
 
-/// `[rebind]`: the NAT in front of the client makes new mappings.
+/// `[rebind]`: the NAT in front of the client changes its mappings.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct RebindSettings {

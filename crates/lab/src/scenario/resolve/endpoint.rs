@@ -13,10 +13,11 @@ use crate::setup::{EndSetup, Migration, StackKind};
 /// The permitted datagram sizes (RFC 9000, Sections 14.1 and 18.2).
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
 
-/// The smallest maximum window in datagrams: the largest of the controllers' minimum windows.
+/// Lower limit for the configured maximum window, in datagrams: the largest of the controllers'
+/// minimum windows.
 const LEAST_MAXIMUM_WINDOW: u64 = 4;
 
-/// Returns the default settings with those of `settings` laid over them.
+/// Returns the default settings, overridden by `settings`.
 pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     let default = EndSetup::default();
     let max_datagram_size = match &settings.datagram_size {
@@ -66,8 +67,8 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     })
 }
 
-/// The maximum number of a client's migrations, which is how many of its sockets the network
-/// distinguishes.
+/// The maximum number of migrations of a client: the number of additional client sockets that the
+/// network distinguishes.
 const MAXIMUM_MIGRATIONS: usize = 15;
 
 /// Returns the migrations in chronological order.
@@ -85,7 +86,7 @@ fn migrations(settings: &EndpointSettings) -> Result<Vec<Migration>, Fault> {
     Ok(migrations.iter().map(of).collect())
 }
 
-/// Returns the versions that are negotiated, each once.
+/// Returns the QUIC versions that are negotiated, without duplicates.
 fn versions(settings: &EndpointSettings) -> Result<Option<Vec<Version>>, Fault> {
     let Some(listed) = &settings.quic_versions else { return Ok(None) };
     let versions: Vec<Version> = listed.get_ref().iter().map(|version| version.0).collect();
@@ -97,7 +98,8 @@ fn versions(settings: &EndpointSettings) -> Result<Option<Vec<Version>>, Fault> 
     Ok(Some(versions))
 }
 
-/// Returns the version of a client's first flight, one of those that are negotiated.
+/// Returns the QUIC version of a client's first flight, which must be one of the negotiated
+/// versions.
 fn first_version(settings: &EndpointSettings) -> Result<Option<Version>, Fault> {
     let Some(first) = &settings.first_quic_version else { return Ok(None) };
     let is_listed = settings
@@ -129,7 +131,7 @@ fn maximum_window(
     Ok(window.get_ref().0)
 }
 
-/// Returns `end` with the windows and buffers of `settings`.
+/// Returns `end` with the windows and buffers from `settings`.
 fn windows(settings: &EndpointSettings, end: EndSetup) -> EndSetup {
     EndSetup {
         initial_window: settings.initial_window.map_or(end.initial_window, |size| Some(size.0)),

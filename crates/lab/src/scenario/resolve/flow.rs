@@ -15,7 +15,8 @@ use crate::scenario::settings::Overlay;
 use crate::scenario::value::Size;
 use crate::setup::{EarlyDataSetup, Flow, KeyExchange, SessionKind, StackKind, TlsSetup, Traffic};
 
-/// The maximum number of copies, more than any scenario needs: a typo must not exhaust memory.
+/// The maximum number of copies, more than any scenario needs, so that a typo does not exhaust
+/// memory.
 const MAXIMUM_COPIES: u32 = 10_000;
 
 /// Returns all flows, with every copy as a separate flow, each with its delay in addition to the
@@ -100,8 +101,9 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     })
 }
 
-/// The smallest and the largest certificate chain, in bytes: two certificates, and the amount of
-/// handshake data that a QUIC endpoint can buffer at once in most stacks.
+/// The permitted size of a certificate chain, in bytes. The minimum allows two certificates, and
+/// the maximum is the amount of handshake data that a QUIC endpoint can buffer at once in most
+/// stacks.
 const CERTIFICATE_CHAINS: RangeInclusive<u64> = 1000..=60_000;
 
 fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault> {
@@ -114,7 +116,7 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
     ];
     match (settings.session.or(level.session), spans.into_iter().flatten().next()) {
         (Some(SessionName::Tls), _) => {}
-        // A variant without TLS may be laid over a base with it.
+        // A variant without TLS may override a base with TLS.
         (Some(SessionName::Null), _) | (None, None) => return Ok(SessionKind::Null),
         (None, Some(span)) => return Err(Fault::new(span, "this requires session = \"tls\"")),
     }
@@ -137,7 +139,7 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
     Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data }))
 }
 
-/// The location of a kind of traffic in the file.
+/// Where a kind of traffic appears in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// It is the flow's only traffic.
@@ -182,8 +184,8 @@ fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fau
     Ok(Traffic::Together { kinds: kinds.collect::<Result<_, _>>()? })
 }
 
-/// Returns the index of the last entry of `list`. `key` is the list's name in messages; no other
-/// key may be next to it.
+/// Returns the index of the last entry of `list`. `key` is the list's name in messages; the table
+/// must not have another key.
 fn check_list(
     written: &Spanned<TrafficSettings>,
     key: &str,
@@ -257,7 +259,7 @@ const KINDS: &str = "download, upload, parallel, requests, paced, cancelled, bul
 const NOTHING: &str = "traffic is empty: there is nothing to transfer";
 /// The maximum number of parts, more than any scenario needs.
 const MAXIMUM_PARTS: usize = 1000;
-/// The minimum size of a canceled message, in bytes: one that is sent, and one that is not.
+/// The minimum size of a canceled message, in bytes: one byte that is sent and one that is not.
 const LEAST_CANCELLED: u64 = 2;
 
 fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {

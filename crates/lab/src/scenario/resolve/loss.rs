@@ -1,4 +1,4 @@
-//! Resolves the loss rules: what is lost, and when.
+//! Resolves the loss rules: which datagrams are lost, and when.
 
 use clearway_network::{LossModel, LossRule, Probability, Way, Window};
 use toml::Spanned;

@@ -18,11 +18,10 @@ use crate::scenario::file::network::{self as file, DirectionSettings, HostSettin
 use crate::scenario::value::{Time, TimeOrNone};
 
 /// The minimum queue size in bytes: every queue has room for at least one datagram of this size, so
-/// that something passes.
+/// that some traffic passes.
 const SMALLEST_QUEUE: u64 = 1500;
 
-/// Resolves the link that all flows share. Each flow has its extra delay in addition, in both
-/// directions.
+/// Resolves the link that all flows share. Each flow's extra delay is added in both directions.
 pub(super) fn link(
     level: &Level,
     extra_delays: &[Duration],
@@ -105,7 +104,7 @@ fn steps(settings: &DirectionSettings) -> Result<Steps, Fault> {
     ))
 }
 
-/// Returns the steps, if each is later than the previous one.
+/// Returns the steps if they are in chronological order.
 fn in_order<F, T>(
     written: Option<&Spanned<Vec<F>>>,
     step: impl Fn(&F) -> Step<T>,
@@ -197,7 +196,7 @@ fn time(time: Option<Time>) -> Duration {
     time.map_or(Duration::ZERO, |time| time.0)
 }
 
-/// Resolves the host; `None` if it takes no time for anything.
+/// Resolves the host's settings; `None` if the host never takes any time.
 fn host(settings: &HostSettings) -> Option<Host> {
     let host = Host {
         buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },

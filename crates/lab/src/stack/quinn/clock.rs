@@ -1,4 +1,4 @@
-//! Virtual time for a stack that measures time in `Instant`s.
+//! Virtual time for stacks that use `Instant`.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub(super) fn instant(at: Timestamp) -> Instant {
     origin() + at.since_origin()
 }
 
-/// Returns `at` as a timestamp; the origin if it is earlier.
+/// Returns `at` as a timestamp, or the time origin if `at` is earlier.
 pub(super) fn timestamp(at: Instant) -> Timestamp {
     Timestamp::from_origin(at.saturating_duration_since(origin()))
 }

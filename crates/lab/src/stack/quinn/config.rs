@@ -16,7 +16,7 @@ use quinn_proto::{
 use super::controller::Controller;
 use crate::setup::EndSetup;
 
-/// The lengths that quinn uses by default.
+/// The connection ID length that quinn uses by default.
 const CONNECTION_ID: usize = 8;
 const FIRST_DESTINATION_CONNECTION_ID: usize = 20;
 /// The largest UDP payload that the transport parameter can express (RFC 9000 §18.2): only the
@@ -38,7 +38,7 @@ pub(super) fn transport(end: &EndSetup, controller: Controller) -> Arc<Transport
     config
         .initial_mtu(end.max_datagram_size)
         .min_mtu(end.max_datagram_size)
-        // As in Clearway's stack, the size of datagrams is a setting.
+        // As in Clearway's stack, the datagram size is determined by a setting.
         .mtu_discovery_config(None)
         .max_idle_timeout(end.max_idle_timeout.map(milliseconds).map(IdleTimeout::from))
         .keep_alive_interval(end.keep_alive_interval)
@@ -59,7 +59,7 @@ pub(super) fn endpoint(random: &mut Random) -> EndpointConfig {
     config
         .rng_seed(Some(random.array()))
         .cid_generator(move || Box::new(SeededIds(Random::from_seed(seed))));
-    // The value is within quinn's limits, so it is never refused.
+    // The value is within quinn's limits, so it is never rejected.
     let _ = config.max_udp_payload_size(MAX_UDP_PAYLOAD);
     config
 }

@@ -1,4 +1,4 @@
-//! quinn's congestion controllers, under the names of Clearway's.
+//! quinn's congestion controllers, using Clearway's names for them.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl Controller {
         }
     }
 
-    /// Returns its factory, with an initial congestion window of this many bytes; `None` for
-    /// quinn's own choice.
+    /// Returns the controller's factory, with an initial congestion window of this many bytes;
+    /// `None` uses quinn's default.
     pub(super) fn factory(
         self,
         initial_window: Option<u64>,
@@ -49,8 +49,8 @@ impl Controller {
         }
     }
 
-    /// Returns the smallest congestion window that it ever sets, in bytes: two datagrams, or four
-    /// with BBR.
+    /// Returns the controller's minimum congestion window, in bytes: two datagrams, or four with
+    /// BBR.
     pub(super) fn minimum_window(self, datagram_size: u16) -> u64 {
         let datagrams = match self {
             Self::Reno | Self::Cubic => 2,

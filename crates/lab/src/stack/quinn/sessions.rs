@@ -1,4 +1,4 @@
-//! The handshake: quinn's own TLS with the lab's certificate, or the session without
+//! The handshake: quinn's own TLS with the lab's certificate, or the null session without
 //! cryptography.
 
 use std::any::Any;
@@ -69,7 +69,8 @@ impl ServerConfig for NullSessions {
         Ok(keys(INITIAL_KEYS.keys()))
     }
 
-    /// Returns a meaningless tag: no client here accepts a Retry, see `is_valid_retry`.
+    /// Returns a meaningless tag, because no client in the lab accepts a Retry (see
+    /// `is_valid_retry`).
     fn retry_tag(&self, _version: u32, _destination: &ConnectionId, _packet: &[u8]) -> [u8; 16] {
         [0; 16]
     }
@@ -83,11 +84,11 @@ impl ServerConfig for NullSessions {
     }
 }
 
-/// The session without cryptography behind quinn's interface.
+/// The null session without cryptography, adapted to quinn's interface.
 struct NullCrypto {
     side: Side,
     session: NullSession,
-    /// The source of the keys of later key phases.
+    /// The source of keys for later key phases.
     schedule: NullKeys,
     /// Whether quinn was informed that the peer's transport parameters have arrived.
     is_announced: bool,

@@ -1,4 +1,4 @@
-//! quinn's streams behind the interface that HTTP/3 uses.
+//! Adapts quinn's streams to the interface that HTTP/3 uses.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Returns the sending part, if the stream has one: quinn panics if it has none.
+    /// Returns the sending part of the stream, if it has one; quinn would panic otherwise.
     fn sending(&mut self, stream: u64) -> Option<SendStream<'_>> {
         let (id, side) = (StreamId::from(varint(stream)), self.connection.side());
         let sends = id.dir() == Dir::Bi || id.initiator() == side;
@@ -67,8 +67,8 @@ impl Transport for Streams<'_> {
         let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
         let (total, mut taken) = (data.len(), 0);
         let mut chunks = [data];
-        // Write until quinn has accepted everything or reports that the stream is blocked: only after that report
-        // does it announce when the stream is writable again.
+        // Write until quinn has accepted everything or reports that the stream is blocked, because
+        // only then does it announce when the stream is writable again.
         while taken < total {
             match stream.write_chunks(&mut chunks) {
                 Ok(written) => taken += written.bytes,
@@ -127,7 +127,7 @@ impl Transport for Streams<'_> {
                 Err(ReadError::Reset(code)) => break Err(ReadEnd::Reset(code.into_inner())),
             }
         };
-        // Nothing to do: the world calls `transmit` after the application has acted.
+        // Nothing to do here, because the world calls `transmit` after the application has acted.
         let _ = chunks.finalize();
         read
     }

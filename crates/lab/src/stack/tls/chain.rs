@@ -24,8 +24,8 @@ struct Identity {
 
 type Identities = BTreeMap<Option<u32>, Arc<Identity>>;
 
-/// Returns the identity of servers whose chains have `size` bytes, or of servers with one
-/// certificate of any size.
+/// Returns the identity of servers whose certificate chains have `size` bytes; `None` returns one
+/// with a single certificate of any size.
 fn identity(size: Option<u32>) -> Result<Arc<Identity>, LabCertificateError> {
     static IDENTITIES: Mutex<Identities> = Mutex::new(BTreeMap::new());
     let mut identities = IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,14 +87,14 @@ fn authority(name: &str, issuer: Option<&Authority>) -> Result<Authority, rcgen:
 
 /// The OID of an unknown extension (2.25 is the arc of UUIDs) that pads certificates.
 const FILLER: [u64; 3] = [2, 25, 1];
-/// The maximum number of attempts. Signatures vary by a few bytes, so the right size is soon found
-/// if the padding is adjusted by one each time.
+/// The maximum number of attempts. Signatures vary by a few bytes, so adjusting the padding by one
+/// byte each time soon results in the right size.
 const ATTEMPTS: usize = 1000;
-/// The chain size in bytes from which on there are two intermediate certificates instead of one.
+/// The chain size, in bytes, from which two intermediate certificates are used instead of one.
 const WITH_TWO_INTERMEDIATES: usize = 2000;
 
 /// Creates a certificate chain of `size` bytes in total: the server's certificate, padded with an
-/// unknown extension, and one or two that lead to the root, which is not sent.
+/// unknown extension, and one or two intermediates that lead to the root, which is not sent.
 fn chain(size: usize) -> Result<Identity, LabCertificateError> {
     let root = authority("Root", None)?;
     let mut authorities = vec![authority("A", Some(&root))?];

@@ -1,13 +1,13 @@
-//! Signatures of one size, so that a handshake has the same size in every run.
+//! Signatures of a constant size, so that a handshake has the same size in every run.
 
 use std::sync::Arc;
 
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
-/// The most frequent size of an ECDSA P-256 signature in bytes, which half of them have; the others
-/// are mostly one byte shorter or longer, since the two numbers in them are written with 32 or 33
-/// bytes, depending on their first bit.
+/// The most frequent size of an ECDSA P-256 signature in bytes. Half of all signatures have this
+/// size; most others are one byte shorter or longer, because the two integers in a signature take
+/// 32 or 33 bytes each, depending on their first bit.
 const ECDSA_P256_SIGNATURE: usize = 71;
 /// The maximum number of attempts. The probability that none of this many signatures has the most
 /// frequent size is 2^-128.

@@ -9,23 +9,25 @@ use clearway_congestion::{
 use clearway_lab::run::Candidate;
 use clearway_units::{Rate, Timestamp};
 
-/// The growth of the controller's window after its first loss. Before that it is in slow start,
-/// except for `None`.
+/// How the controller's window grows after its first loss. Before that, the controller is in slow
+/// start, except with `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// No growth, not even before the first loss.
+    /// The window never grows, not even before the first loss.
     None,
-    /// One datagram for each ACK frame.
+    /// The window grows by one datagram for each ACK frame.
     DatagramPerFrame,
-    /// One datagram divided by the window, in datagrams, for each ACK frame.
+    /// For each ACK frame, the window grows by one datagram divided by the window in datagrams.
     ReciprocalPerFrame,
-    /// One datagram every 20 ms, whatever is acknowledged in that time.
+    /// The window grows by one datagram every 20 ms, regardless of what is acknowledged in that
+    /// time.
     WallClock,
-    /// One datagram per window, which is correct, but as if datagrams had 1200 bytes.
+    /// The window grows by one datagram per window, which is correct except that datagrams are
+    /// assumed to have 1200 bytes.
     FixedDatagram,
 }
 
-/// Returns a candidate whose window grows like this.
+/// Returns a candidate whose window grows as specified.
 pub(crate) fn broken(growth: Growth) -> Candidate {
     Candidate { name: format!("{growth:?}"), factory: Arc::new(growth) }
 }
@@ -46,7 +48,7 @@ struct Broken {
     growth: Growth,
     size: u64,
     window: f64,
-    /// The time of its only reduction after a loss, and the window after it.
+    /// The time of the only reduction after a loss, and the window after it.
     cut_at: Option<(Timestamp, f64)>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn scenario(name: &str) -> Scenario {
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// A quantity that is measured in the frames that each endpoint sends.
+/// A quantity measured in the frames that each endpoint sends.
 pub(crate) type Measure = fn(&Frame<'_>) -> u64;
 
 /// Runs `setup` under the checker, and returns the sum and the largest value of each of `measures`
@@ -38,7 +38,7 @@ pub(crate) fn measured<const COUNT: usize>(
     (outcome, found)
 }
 
-/// The result of a measure over the frames that an endpoint sent.
+/// The result of applying a measure to the frames that an endpoint sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     /// The sum over all frames.

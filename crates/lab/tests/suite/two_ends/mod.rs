@@ -19,7 +19,7 @@ pub(crate) const DELAY: Duration = Duration::from_millis(5);
 /// Longer than any ACK delay, shorter than any idle timeout.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Two endpoints, the client first, on a lossless path.
+/// Two endpoints on a lossless path; the first is the client.
 pub(crate) struct Pair<S> {
     pub(crate) now: Timestamp,
     ends: [S; 2],
@@ -27,7 +27,7 @@ pub(crate) struct Pair<S> {
 }
 
 impl<S: Stack> Pair<S> {
-    /// Returns the endpoints once their handshake is complete.
+    /// Returns the endpoints after completing their handshake.
     pub(crate) fn connect(now: Timestamp, client: S, server: S) -> Self {
         let mut pair = Self { now, ends: [client, server], notices: [Vec::new(), Vec::new()] };
         pair.deliver();
@@ -52,8 +52,8 @@ impl<S: Stack> Pair<S> {
         }
     }
 
-    /// Returns what both endpoints can send now, each with the index of its destination: the server
-    /// is 1.
+    /// Returns the datagrams that both endpoints can send now, each with the index of its
+    /// destination: the server is 1.
     pub(crate) fn transmit(&mut self) -> Vec<(usize, Ecn, Vec<u8>)> {
         let mut sent = Vec::new();
         for (place, end) in self.ends.iter_mut().enumerate() {
@@ -70,8 +70,8 @@ impl<S: Stack> Pair<S> {
         self.ends[to].receive(self.now, from, LocalAddress::default(), ecn, &mut datagram);
     }
 
-    /// Sends what both endpoints can send now and delivers it after the delay. Returns whether
-    /// there was anything to send.
+    /// Sends everything that both endpoints can send now, and delivers it after the delay. Returns
+    /// whether there was anything to send.
     fn exchange(&mut self) -> bool {
         let sent = self.transmit();
         if sent.is_empty() {
@@ -84,8 +84,8 @@ impl<S: Stack> Pair<S> {
         true
     }
 
-    /// Advances to the next timer, unless both endpoints are quiet for a while, and returns whether
-    /// there was one.
+    /// Advances to the next timer, unless both endpoints stay idle for a while. Returns whether
+    /// there was a timer.
     pub(crate) fn wait(&mut self) -> bool {
         let deadlines = self.ends.iter().filter_map(Stack::deadline);
         let until = self.now + QUIET;
@@ -123,7 +123,7 @@ impl<S: Stack> Harness for Pair<S> {
     }
 }
 
-/// Returns two Clearway endpoints once their handshake is complete.
+/// Returns two Clearway endpoints after completing their handshake.
 pub(crate) fn clearway(config: impl Fn() -> TransportConfig) -> Pair<ClearwayStack> {
     let (now, session) = (Timestamp::from_nanos(1), SessionKind::Null);
     let [client, server] = [1, 2].map(Random::from_number);

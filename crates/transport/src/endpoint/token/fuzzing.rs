@@ -10,8 +10,8 @@ use super::{TokenKeys, TokenKind};
 use crate::handshake::TicketKeys;
 
 /// Checks that bytes which were not sealed with the keys are not a valid token, and that opening a
-/// sealed token yields nothing but the address, connection IDs and time that were sealed, with an
-/// endpoint's own key and with shared ones.
+/// sealed token yields exactly the sealed address, connection IDs and time, both with an endpoint's
+/// own key and with shared keys.
 ///
 /// # Panics
 /// If a property does not hold.

@@ -10,10 +10,10 @@ use super::CANNOT_SEAL;
 use super::seal_counter::SealCounter;
 use crate::TransportError;
 
-/// The 1-RTT keys: of the current key phase, of the next, and for some time of the previous one
-/// (RFC 9001 §6).
+/// The 1-RTT keys of the current key phase, of the next phase, and temporarily of the previous
+/// phase (RFC 9001 §6).
 pub(super) struct ApplicationKeys {
-    /// `None` while the connection is idle.
+    /// The keys ready for use; `None` while the connection is idle.
     ready: Option<Box<ReadyKeys>>,
     previous: Option<Box<PreviousKeys>>,
     schedule: Box<dyn KeySchedule>,
@@ -26,27 +26,27 @@ pub(super) struct ApplicationKeys {
     acknowledged_at: Option<Timestamp>,
     received: Option<ReceivedWindow>,
     /// The time at which the keys of the second phase are derived: a probe timeout after the first
-    /// packet was decrypted, as §6.3 allows after a key update. Many connections end before. Keys
-    /// that are needed earlier are derived on demand.
+    /// packet was decrypted, as §6.3 allows after a key update. Many connections end before that
+    /// time. Keys that are needed earlier are derived on demand.
     next_due: Option<Timestamp>,
 }
 
-/// Keys ready for use: more than three kilobytes.
+/// Keys that are ready for use; they take more than three kilobytes.
 struct ReadyKeys {
     local_header: Box<dyn HeaderProtectionKey>,
     remote_header: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// `None` initially.
+    /// The keys of the next phase; `None` initially.
     next: Option<NextKeys>,
 }
 
 /// The packet keys of the next phase.
 struct NextKeys {
-    /// Derived in advance, so that a packet of the next phase takes no more time than any other
-    /// (§6.3).
+    /// The key for receiving, derived in advance so that a packet of the next phase takes no more
+    /// time than any other (§6.3).
     remote: Box<dyn PacketKey>,
-    /// `None` after an idle period, until needed.
+    /// The key for sending; `None` after an idle period, until needed.
     local: Option<Box<dyn PacketKey>>,
 }
 
@@ -73,8 +73,8 @@ struct PreviousKeys {
     remote: Box<dyn PacketKey>,
     /// The highest packet number decrypted with these keys.
     highest: Option<PacketNumber>,
-    /// Set once a packet of the current phase was decrypted; until then the keys must be kept
-    /// (§6.1).
+    /// The time at which the previous keys are discarded. Set once a packet of the current phase
+    /// has been decrypted; until then, the keys must be kept (§6.1).
     discard_at: Option<Timestamp>,
 }
 
@@ -110,8 +110,7 @@ impl ApplicationKeys {
     }
 
     /// Releases the keys, if the schedule can provide them again and they will not be replaced
-    /// soon. If it cannot, derives the keys of the next phase now, while there is nothing else to
-    /// do.
+    /// soon. Otherwise, derives the keys of the next phase now, while the connection is idle.
     pub(super) fn compact(&mut self, update_after: Option<u64>) {
         if self.previous.is_some() || self.is_update_due(update_after) || self.ready.is_none() {
             return;
@@ -123,14 +122,14 @@ impl ApplicationKeys {
         }
     }
 
-    /// Discards the keys: no packet is sent or received any more.
+    /// Discards the keys, because no more packets are sent or received.
     pub(super) fn end(&mut self) {
         self.ready = None;
         self.previous = None;
     }
 
     /// Makes released keys ready again, before anything is known about the packet that needs them,
-    /// so that the time this takes reveals nothing about it (§6.3).
+    /// so that the time that this takes reveals nothing about the packet (§6.3).
     #[inline]
     pub(super) fn wake(&mut self) {
         if self.ready.is_none() {
@@ -164,7 +163,7 @@ impl ApplicationKeys {
         }
     }
 
-    /// Returns the keys for protecting packet `number`, and counts it.
+    /// Returns the keys for protecting packet `number`, and counts the packet.
     pub(super) fn sealing(
         &mut self,
         number: PacketNumber,
@@ -181,9 +180,9 @@ impl ApplicationKeys {
         self.ready.as_ref().map(|ready| &*ready.remote_header)
     }
 
-    /// Returns the keys for a received packet, by its key phase and number (§6.5). Decryption is
-    /// always attempted, whatever is known about the packet, so that the time this takes reveals
-    /// nothing (§6.3).
+    /// Returns the keys for a received packet, according to its key phase and number (§6.5).
+    /// Decryption is always attempted, regardless of what is known about the packet, so that the
+    /// time that this takes reveals nothing (§6.3).
     pub(super) fn opening(
         &mut self,
         key_phase: bool,
@@ -201,8 +200,8 @@ impl ApplicationKeys {
         self.previous.as_ref().map(|previous| (Phase::Previous, &*previous.remote))
     }
 
-    /// Handles the decryption of packet `number` with the keys of `phase`. Returns whether that
-    /// updated the keys.
+    /// Handles the decryption of packet `number` with the keys of `phase`. Returns whether the
+    /// packet caused a key update.
     pub(super) fn on_opened(
         &mut self,
         phase: Phase,
@@ -213,7 +212,7 @@ impl ApplicationKeys {
         match phase {
             Phase::Previous => self.on_opened_with_previous(number)?,
             Phase::Current => {
-                // Higher packet numbers never have older keys (§6.4).
+                // Packets with higher numbers never use older keys (§6.4).
                 let previous_highest = self.previous.as_ref().and_then(|keys| keys.highest);
                 if previous_highest.is_some_and(|highest| highest > number) {
                     let violation = "older keys protect a higher packet number";
@@ -285,8 +284,8 @@ impl ApplicationKeys {
         self.received = None;
     }
 
-    /// Handles the acknowledgment of packet `number`, in a packet with the previous or the current
-    /// keys.
+    /// Handles the acknowledgment of packet `number`; the packet with the ACK frame used either the
+    /// previous or the current keys.
     pub(super) fn on_acknowledged(
         &mut self,
         now: Timestamp,

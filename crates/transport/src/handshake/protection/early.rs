@@ -15,7 +15,7 @@ use crate::TransportError;
 pub(super) struct EarlyKeys {
     keys: DirectionalKeys,
     sealed: SealCounter,
-    /// Set once a server has received a 1-RTT packet.
+    /// The time at which a server discards the keys; set once it has received a 1-RTT packet.
     discard_at: Option<Timestamp>,
 }
 

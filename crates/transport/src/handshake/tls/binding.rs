@@ -1,11 +1,11 @@
-//! The binding of a server's sessions: how the server authenticates clients, and when the client
-//! last proved that it has its key.
+//! Binds a server's sessions to how the server authenticates clients, and to when the client last
+//! proved possession of its key.
 //!
 //! A resumed handshake has no client certificate (RFC 8446 §2.2), so a server that resumes a
 //! session accepts an identity that some server verified earlier. It may do so only if it would
-//! accept the client in a full handshake now. Each session therefore records the policy, and the
-//! time of the full handshake that it descends from (§4.6.1 recommends a limit on that age); and
-//! the chain in it is verified again.
+//! currently accept the client in a full handshake. Each session therefore records the policy, and
+//! the time of the full handshake from which it descends (§4.6.1 recommends a limit on that age).
+//! The chain in the session is verified again.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +19,14 @@ use rustls::{AlertDescription, Error, HandshakeKind};
 use super::client_trust::{ClientIdentity, ClientPolicy, Fingerprint};
 use crate::TransportError;
 
-/// The maximum size of a session for which a server issues a ticket, in bytes. It contains the
-/// client's chain, and is kept in the server's table or sent to the client, which sends it back in
+/// The maximum size of a session for which a server issues a ticket, in bytes. The session contains
+/// the client's chain, and is kept in the server's table or sent to the client, which returns it in
 /// its ClientHello. A client with a longer chain gets no ticket, and authenticates in a full
 /// handshake each time.
 const MAX_SESSION: usize = 16 * 1024;
 /// The size of the binding in a session: the policy and the time.
 const NOTED_LEN: usize = size_of::<Fingerprint>() + size_of::<u64>();
-/// The maximum difference between the clocks of servers with shared keys, as for tokens: a session
+/// The maximum difference between the clocks of servers with shared keys, as for tokens. A session
 /// that began further in the future is not resumed.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 /// The default of [`TlsServerConfig::max_session_age`](super::TlsServerConfig::max_session_age).
@@ -40,7 +40,7 @@ pub(super) struct SessionBinding {
     policy: Arc<ClientPolicy>,
     max_age: Duration,
     time: Arc<dyn TimeProvider>,
-    /// The time of the full handshake that the resumed session descends from, in seconds since
+    /// The time of the full handshake from which the resumed session descends, in seconds since
     /// 1970.
     resumed: Mutex<Option<u64>>,
 }
@@ -62,7 +62,8 @@ impl SessionBinding {
         *self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns for how many seconds from now the connection's session can be resumed, at most.
+    /// Returns the maximum number of seconds from now for which the connection's session can be
+    /// resumed.
     pub(super) fn lifetime(&self) -> u32 {
         let now = self.time.current_time().map(|now| now.as_secs());
         let began = self.resumed().or(now).unwrap_or_default();
@@ -87,8 +88,8 @@ impl SessionBinding {
         Some(())
     }
 
-    /// Returns the session without its binding; `None` if it must not be resumed, so that a full
-    /// handshake takes place.
+    /// Returns the session without its binding; `None` if the session must not be resumed, which
+    /// leads to a full handshake.
     pub(super) fn accept(&self, mut session: Vec<u8>) -> Option<Vec<u8>> {
         let length = session.len().checked_sub(NOTED_LEN)?;
         let noted = session.split_off(length);
@@ -113,16 +114,17 @@ impl SessionBinding {
         }
     }
 
-    /// Checks the client's identity, as far as the handshake has shown it.
+    /// Checks the client's identity, as far as the handshake has established it.
     ///
     /// # Errors
     /// CRYPTO_ERROR with the alert certificate_required if early data or the end of the handshake
     /// is reached without the certificate that the server requires. rustls and
-    /// [`accept`](Self::accept) prevent that; this catches a client that they let pass by mistake.
+    /// [`accept`](Self::accept) prevent this; the check catches a client that they accept by
+    /// mistake.
     pub(super) fn check(&self, connection: &ServerConnection) -> Result<(), TransportError> {
         let kind = connection.handshake_kind();
         if matches!(kind, Some(HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest)) {
-            // rustls had other reasons not to resume the session that was accepted here.
+            // rustls had another reason for not resuming the session that was accepted here.
             self.set_resumed(None);
         }
         let is_let_in = !connection.is_handshaking() || connection.zero_rtt_keys().is_some();
@@ -142,12 +144,13 @@ impl SessionBinding {
     }
 }
 
-/// Returns the client's chain in a session as rustls 0.23 encodes it: the outer `None` if it has
-/// another format.
+/// Returns the client's chain in a session as encoded by rustls 0.23. The outer `None` means that
+/// the session has another format.
 ///
-/// The fields are the server's name, the version, the suite, the secret, whether it is extended
-/// (TLS 1.2), the chain, the application protocol, the application's data, the time of creation,
-/// and the offset of the ticket's age. One-byte flags indicate whether optional fields follow.
+/// The session's fields are the server's name, the version, the suite, the secret, whether it is
+/// extended (TLS 1.2), the chain, the application protocol, the application's data, the time of
+/// creation, and the offset of the ticket's age. One-byte flags indicate whether optional fields
+/// follow.
 #[expect(clippy::option_option, reason = "a malformed session is not one without a chain")]
 fn client_chain(session: &[u8]) -> Option<Option<Vec<CertificateDer<'_>>>> {
     let mut reader = Reader::new(session);
@@ -177,7 +180,7 @@ fn client_chain(session: &[u8]) -> Option<Option<Vec<CertificateDer<'_>>>> {
     reader.is_empty().then_some(chain)
 }
 
-/// The field name used in errors, which are never shown.
+/// The name used in errors, which are never shown.
 const NAME: &str = "session";
 
 fn flag(reader: &mut Reader<'_>) -> Option<bool> {

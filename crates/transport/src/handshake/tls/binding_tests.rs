@@ -43,7 +43,7 @@ impl TimeProvider for Clock {
 /// The first second of 2030.
 const NOW: u64 = 1_893_456_000;
 
-/// A CA, a client whose certificate is valid until the second day of 2030, and a server.
+/// A CA, a client with a certificate that is valid until the second day of 2030, and a server.
 struct Site {
     server: tests::Identity,
     roots: RootCertStore,
@@ -77,8 +77,8 @@ impl Site {
         config.changed(|config| config.time_provider = clock.clone())
     }
 
-    /// Returns servers with sessions in a table, with sealed sessions, and with a ticketer of the
-    /// user's own.
+    /// Returns servers with sessions in a table, with sealed sessions, and with a user-provided
+    /// ticketer.
     fn servers(&self, trust: &ClientTrust, clock: &Arc<Clock>) -> [TlsServerConfig; 3] {
         let server = self.server(trust.clone(), clock);
         let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
@@ -156,7 +156,7 @@ fn a_regular_client_always_resumes_while_keys_are_rotated() {
     let server = site.server(ClientTrust::NotAsked, &clock).ticket_keys(keys.clone());
     let [store, of_another] = [(); 2].map(|()| Arc::new(MemorySessionStore::default()));
     let client = site.client(None).session_store(store.clone());
-    // Someone who has kept the client's sessions.
+    // This client has kept another client's sessions.
     let another = site.client(None).session_store(of_another.clone());
     let mut kept = Vec::new();
     for visit in 0..VISITS * 20 {
@@ -177,7 +177,7 @@ fn a_regular_client_always_resumes_while_keys_are_rotated() {
     }
 }
 
-/// A ticket's stated lifetime ends with the session, even if the ticket's key lasts longer.
+/// A ticket's stated lifetime ends when the session expires, even if the ticket's key lasts longer.
 #[test]
 fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
     let site = Site::new();
@@ -289,7 +289,7 @@ fn the_chain_in_a_session_is_found() {
     assert!(client_chain(&[&session[..], &[0]].concat()).is_none());
     for place in 0..session.len() {
         for value in [0, 1, 0xff] {
-            // Anything found is within the session.
+            // Anything that is found must be within the session.
             let mut changed = session.clone();
             changed[place] = value;
             let found = client_chain(&changed).flatten().unwrap_or_default();
@@ -313,8 +313,8 @@ fn a_client_with_a_chain_of_16_kilobytes_gets_no_ticket() {
             let client = client.session_store(store.clone());
             assert_eq!(resumes(&client, &server), Ok(false));
             let got = store.contents().iter().any(|(_, sessions, _)| !sessions.is_empty());
-            // In a table the ticket is a name; one that contains the session is too long for this
-            // client.
+            // With a table, the ticket is only a name; a ticket that contains the session would be
+            // too long for this client.
             let is_table =
                 server.ticket_keys.is_none() && !server.current.load().config.ticketer.enabled();
             assert_eq!(got, is_resumed && is_table, "{padding}");
@@ -323,8 +323,8 @@ fn a_client_with_a_chain_of_16_kilobytes_gets_no_ticket() {
     }
 }
 
-/// A user's own configuration does not disclose how it verifies clients, so others do not resume
-/// its sessions.
+/// A user-provided configuration does not disclose how it verifies clients, so other configurations
+/// do not resume its sessions.
 #[test]
 fn the_sessions_of_a_user_s_own_configuration_stay_its_own() {
     let site = Site::new();

@@ -9,7 +9,7 @@ use webpki::EndEntityCert;
 use crate::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME};
 
 /// # Errors
-/// [`CertificateError::Other`] with [`CertificateChainLimit`].
+/// Certificates that cannot be parsed are not part of any certification path.
 pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     let count = intermediates.len().saturating_add(1);
     if count > MAX_CERTIFICATES {

@@ -41,7 +41,7 @@ fn root(name: &str) -> (Certificate, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(parameters, key))
 }
 
-/// Returns a self-signed authority: at most its name matches.
+/// Returns a self-signed authority that matches by name at most.
 fn impostor(name: &str) -> Certificate {
     root(name).0
 }
@@ -88,7 +88,7 @@ fn verify_client(
     (outcome.map(|_| ()), count.load(Ordering::Relaxed))
 }
 
-/// Returns the limit that was exceeded.
+/// Returns the limit that was exceeded, if any.
 fn limit(error: &Error) -> Option<CertificateChainLimit> {
     let Error::InvalidCertificate(CertificateError::Other(OtherError(error))) = error else {
         return None;
@@ -113,7 +113,7 @@ fn accept_in_any_order() {
         issuer = Issuer::new(parameters, key);
     }
     let own = leaf(&localhost(), &issuer);
-    // Unneeded certificates, three of them with a name that is needed.
+    // Unneeded certificates, three of which have a name that is needed.
     intermediates.extend([impostor("intermediate 2"), impostor("intermediate 2")]);
     intermediates.extend((0..4).map(|number| impostor(&format!("other {number}"))));
     for _ in 0..2 {
@@ -133,7 +133,7 @@ fn accept_in_any_order() {
     assert_eq!((limit(&outcome.unwrap_err()), signatures), (Some(expected), 0));
 }
 
-/// Every certificate could be the issuer of every other one, so there are as many paths as
+/// Every certificate could be the issuer of every other one, so there are as many possible paths as
 /// permutations.
 #[test]
 fn certificates_of_one_name_are_limited() {
@@ -165,7 +165,7 @@ fn the_search_for_a_path_is_bounded() {
         intermediates.extend([named("X", "Y"), named("Y", "Z"), named("Z", "X")]);
     }
     let own = leaf(&localhost(), &self::root("X").1);
-    // If no root has one of these names, nothing is verified; otherwise each path ends at that
+    // If no root has one of these names, nothing is verified. Otherwise, each path ends at that
     // root.
     for (name, most) in [("root", 0), ("X", MAX_CHAIN_SIGNATURES), ("Z", MAX_CHAIN_SIGNATURES)] {
         let root = root(name).0;
@@ -187,7 +187,7 @@ fn a_wrong_signature_is_called_that() {
     let wrong = Err(Error::InvalidCertificate(CertificateError::BadSignature));
     let other = impostor("X");
     assert_eq!(verify(&other, &own, &[], "localhost"), (wrong.clone(), 1));
-    // Once in the bounded search, and once for rustls's error.
+    // The signature is verified once in the bounded search, and once for rustls's error.
     assert_eq!(verify_client(&other, &own, &[]), (wrong, 2));
 }
 
@@ -279,7 +279,7 @@ fn both_ends_refuse_long_chains_by_name() {
     }
 }
 
-/// An invalid public key.
+/// A signing key whose public key is invalid.
 struct Key(&'static SignatureAlgorithm, Vec<u8>);
 
 impl PublicKeyData for Key {
@@ -292,7 +292,7 @@ impl PublicKeyData for Key {
     }
 }
 
-/// Keys that are not on their curve, have a wrong length, or use a different curve from the
+/// Keys that are not on their curve, have a wrong length, or use a different curve than the
 /// signature.
 #[test]
 fn keys_that_are_none_end_the_handshake() {
@@ -358,7 +358,7 @@ fn keys_that_are_none_end_the_handshake() {
 fn unknown_curves_end_the_handshake() {
     let own = own();
     let certificate = own.cert[0].to_vec();
-    // id-ecPublicKey, then prime256v1.
+    // The OIDs of id-ecPublicKey and prime256v1.
     let algorithm = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
     let place = certificate.windows(algorithm.len()).position(|it| it == algorithm).unwrap();
     for at in place..place + algorithm.len() {

@@ -1,4 +1,4 @@
-//! The clients that a server accepts, and the sessions that it may therefore resume.
+//! The clients that a server accepts, and consequently the sessions that it may resume.
 
 use core::fmt;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub enum ClientTrust {
     /// No certificate is requested.
     #[default]
     NotAsked,
-    /// A certificate is requested. A client without one is accepted; one whose certificate does not
-    /// chain to these roots is not.
+    /// A certificate is requested. A client without a certificate is accepted, but a client whose
+    /// certificate does not chain to these roots is rejected.
     Optional(ClientRoots),
     /// Only clients whose certificate chains end at one of these roots are accepted.
     Required(ClientRoots),
@@ -48,7 +48,7 @@ impl ClientRoots {
     /// connections and handshakes in progress continue.
     ///
     /// # Errors
-    /// [`SessionError::NoClientRoots`] if there are none; the previous roots then stay in use.
+    /// [`SessionError::NoClientRoots`] if `roots` is empty; the previous roots then stay in use.
     pub fn replace(&self, roots: impl Into<Arc<RootCertStore>>) -> Result<(), SessionError> {
         let roots = roots.into();
         if roots.is_empty() {
@@ -82,7 +82,7 @@ impl fmt::Debug for ClientRoots {
     }
 }
 
-/// Identifies a policy, in every process that has it.
+/// A fingerprint that identifies a policy in every process that uses it.
 pub(super) type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
 /// A snapshot of how a server authenticates clients. Sessions are bound to it.
@@ -94,7 +94,7 @@ pub(super) struct ClientPolicy {
 
 #[derive(Clone, Debug)]
 enum ClientTrustKind {
-    /// The user's own rustls configuration decides, and does not disclose how.
+    /// The user-provided rustls configuration decides, and does not disclose how.
     Unknown,
     NotAsked,
     Optional(Arc<RootCertStore>, Arc<dyn ClientCertVerifier>),
@@ -142,14 +142,14 @@ impl ClientPolicy {
         Ok(Self { kind, fingerprint })
     }
 
-    /// Creates a policy that cannot be compared with others. Each one is different.
+    /// Creates a policy that is different from every other policy.
     pub(super) fn unknown(random: &dyn SecureRandom) -> Result<Self, SessionError> {
         let mut fingerprint = [0; SHA256_OUTPUT_LEN];
         random.fill(&mut fingerprint).map_err(rustls::Error::from)?;
         Ok(Self { kind: ClientTrustKind::Unknown, fingerprint })
     }
 
-    /// Returns the same policy under a name, which identifies it if it is unknown.
+    /// Returns the same policy with a name, which identifies the policy if it is unknown.
     pub(super) fn named(&self, name: &[u8]) -> Self {
         let mut hash = Context::new(&SHA256);
         match self.kind {
@@ -188,10 +188,10 @@ impl ClientPolicy {
     }
 
     /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a
-    /// full handshake, except that the client does not prove again that it has the key.
+    /// full handshake, but the client does not prove possession of the key again.
     pub(super) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> bool {
         match (&self.kind, chain) {
-            // The fingerprint shows that the same configuration accepted the client.
+            // The fingerprint proves that the same configuration accepted the client.
             (ClientTrustKind::Unknown, _)
             | (ClientTrustKind::NotAsked | ClientTrustKind::Optional(..), None) => true,
             (ClientTrustKind::NotAsked, Some(_)) | (ClientTrustKind::Required(..), None) => false,
@@ -204,7 +204,8 @@ impl ClientPolicy {
         }
     }
 
-    /// Returns the client with this verified chain; `None` if it needs a certificate and has none.
+    /// Returns the identity of a client with this verified chain; `None` if a certificate is
+    /// required but missing.
     pub(super) fn identity(
         &self,
         chain: Option<&[CertificateDer<'static>]>,
@@ -278,7 +279,7 @@ impl Limited {
     /// Checks that there is a path to a root (RFC 5280 §6).
     ///
     /// # Errors
-    /// If the search for it takes too many signatures.
+    /// If the search for a path takes too many signature verifications.
     fn has_path(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -326,7 +327,7 @@ impl ClientCertVerifier for Limited {
         if self.has_path(end_entity, intermediates, now)? {
             return Ok(ClientCertVerified::assertion());
         }
-        // This fails as well, after the same search, with rustls's own error.
+        // This also fails, after the same search, with rustls's own error.
         self.inner.verify_client_cert(end_entity, intermediates, now)
     }
 

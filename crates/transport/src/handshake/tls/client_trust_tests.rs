@@ -33,7 +33,7 @@ fn policies_are_the_same_if_requirement_and_roots_are() {
         fingerprint(&ClientTrust::Optional(roots(&[&a]))),
         fingerprint(&ClientTrust::Required(roots(&[&a]))),
         fingerprint(&ClientTrust::Required(roots(&[&b]))),
-        // The same name with another key.
+        // A root with the same name but another key.
         fingerprint(&ClientTrust::Required(roots(&[&root("a")]))),
         both,
     ];
@@ -54,7 +54,7 @@ fn policies_that_are_unknown_differ_unless_they_are_named() {
     assert_ne!(known.named(b"one").fingerprint(), unknown().named(b"one").fingerprint());
 }
 
-/// The client roots cannot be removed altogether.
+/// The client roots cannot be replaced with an empty set.
 #[test]
 fn no_roots_do_not_replace_some() {
     let roots = roots(&[&root("a")]);
@@ -63,8 +63,8 @@ fn no_roots_do_not_replace_some() {
     assert!(Arc::ptr_eq(&before, &roots.current()));
 }
 
-/// Whatever rustls or a table says, there is no identity without a chain, and none is invented
-/// where one is required.
+/// Regardless of what rustls or a table reports, a client without a chain has no verified identity,
+/// and is rejected where one is required.
 #[test]
 fn a_client_without_a_chain_has_no_identity_where_one_is_required() {
     let provider = Arc::new(aws_lc_rs::default_provider());

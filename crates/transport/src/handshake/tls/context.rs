@@ -5,15 +5,15 @@ use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// The server settings that its clients' early data depends on, such as the SETTINGS of HTTP/3 (RFC
+/// The server settings on which clients' early data depends, such as the SETTINGS of HTTP/3 (RFC
 /// 9114 §7.2.4.2). They are part of each session that the server issues; see
 /// [`TlsServerConfig::early_data_context`](crate::TlsServerConfig::early_data_context).
 ///
 /// Both methods are called while a handshake is processed, so they must not block. A panic counts
-/// as a refusal.
+/// as a rejection.
 pub trait EarlyDataContext: Send + Sync + fmt::Debug {
     /// Returns the settings of connections that start now, encoded in at most
-    /// [`MAX_EARLY_DATA_CONTEXT`] bytes; with longer ones no sessions are issued.
+    /// [`MAX_EARLY_DATA_CONTEXT`] bytes; if they are longer, no sessions are issued.
     fn current(&self) -> Vec<u8>;
 
     /// Whether a client that complies with `remembered` also complies with the current settings.
@@ -62,7 +62,7 @@ impl SessionContext {
         context
     }
 
-    /// Sets the context once. One that is too long or empty counts as none.
+    /// Sets the context once. A context that is too long or empty counts as none.
     pub(super) fn set(&self, encoded: &[u8]) {
         if !encoded.is_empty() && encoded.len() <= MAX_EARLY_DATA_CONTEXT {
             let _ = self.0.set(encoded.into());

@@ -13,8 +13,8 @@ pub enum EncryptedClientHello {
     #[default]
     Off,
     /// Sends an extension with random content that looks like ECH (RFC 9849 §6.2). Servers ignore
-    /// it. On a path that drops unusual packets, this keeps the extension from being unusual. Only
-    /// with the cargo feature `aws-lc-rs`.
+    /// it. Sending it keeps the extension common, so that networks do not drop packets that contain
+    /// it. Only with the cargo feature `aws-lc-rs`.
     #[cfg(feature = "aws-lc-rs")]
     Grease,
     /// Encrypts the ClientHello with the first configuration of this ECHConfigList (RFC 9849 §4)
@@ -48,8 +48,8 @@ impl EncryptedClientHello {
     }
 }
 
-/// The parts that need the hybrid public key encryption (HPKE, RFC 9180) of aws-lc-rs; ring has
-/// none.
+/// The parts that require hybrid public key encryption (HPKE, RFC 9180) from aws-lc-rs; ring does
+/// not provide it.
 #[cfg(feature = "aws-lc-rs")]
 mod hpke {
     use rustls::EncryptedClientHelloError;
@@ -62,7 +62,7 @@ mod hpke {
 
     use crate::SessionError;
 
-    /// The suite that random GREASE values imitate, the most frequent one.
+    /// The suite that random GREASE values imitate, which is the most common one.
     static GREASE_SUITE: &dyn Hpke = DH_KEM_X25519_HKDF_SHA256_AES_128;
     /// The size of the length prefix of a configuration list.
     const LIST_HEADER: usize = 2;
@@ -79,7 +79,7 @@ mod hpke {
         Ok(config.into())
     }
 
-    /// Checks that the length prefix matches the list: rustls ignores trailing bytes.
+    /// Checks that the length prefix matches the list, because rustls ignores trailing bytes.
     fn check_length(list: &[u8]) -> Result<(), SessionError> {
         let stated = list.first_chunk::<LIST_HEADER>().map(|header| u16::from_be_bytes(*header));
         let length = list.len().checked_sub(LIST_HEADER);

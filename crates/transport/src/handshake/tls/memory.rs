@@ -27,13 +27,13 @@ struct Kept {
     tokens: VecDeque<Vec<u8>>,
 }
 
-/// The maximum length of a stored token, in bytes: it has to fit into an Initial packet.
+/// The maximum length of a stored token, in bytes; a token has to fit into an Initial packet.
 const MAX_TOKEN: usize = 1024;
 
 impl MemorySessionStore {
     /// The maximum number of servers.
     pub const SERVERS: usize = 256;
-    /// The maximum number of sessions, and of tokens, per server.
+    /// The maximum number of sessions, and the maximum number of tokens, per server.
     pub const PER_SERVER: usize = 4;
 
     fn lock(&self) -> MutexGuard<'_, Servers<Kept>> {

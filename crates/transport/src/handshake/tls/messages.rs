@@ -1,4 +1,4 @@
-//! NewSessionTicket messages (RFC 8446 §4.6.1), the only ones after the handshake.
+//! NewSessionTicket messages (RFC 8446 §4.6.1), the only TLS messages after the handshake.
 
 use clearway_wire::Reader;
 
@@ -82,8 +82,8 @@ pub(super) fn take_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(core::mem::replace(received, rest))
 }
 
-/// Limits the lifetime of each ticket in the messages of `out` from `start` on, and replaces
-/// tickets for which `replace` returns another.
+/// Limits the lifetime of each ticket in the messages of `out` starting at `start`, and replaces
+/// tickets for which `replace` returns another ticket.
 pub(super) fn rewrite_tickets(
     out: &mut Vec<u8>,
     start: usize,

@@ -1,14 +1,14 @@
 //! Extracts sessions from rustls and restores them.
 //!
-//! rustls 0.23 keeps a client's sessions private: they can neither be read nor created. The secret
-//! of a session is derived with the suite's HKDF, which a provider may replace, so it is read
+//! rustls 0.23 keeps a client's sessions private: they can neither be read nor created. A session's
+//! secret is derived with the suite's HKDF, which a provider may replace, so the secret is read
 //! there. A stored session is restored by a handshake between a client with the same configuration
-//! and a server in the same process: that server presents the real server's chain, which the client
-//! verifies as usual, and afterwards sends the real server's ticket; and when the secret would be
-//! derived, the stored one is substituted. That server cannot sign with the real one's key. It has
-//! a [key of its own](StandInKey) instead, which never leaves the configuration: only a
-//! configuration with a session store has one, and only its [verifier](RevivingVerifier) accepts
-//! it.
+//! and a stand-in server in the same process. The stand-in presents the real server's chain, which
+//! the client verifies as usual, and then sends the real server's ticket. When the secret would be
+//! derived, the stored one is substituted. The stand-in cannot sign with the real server's key.
+//! Instead, it has a [key of its own](StandInKey), which never leaves the configuration: only a
+//! configuration with a session store has such a key, and only its [verifier](RevivingVerifier)
+//! accepts it.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -34,15 +34,15 @@ use super::saved::SavedSession;
 use super::verifier::Verifier;
 use crate::crypto::tls::default_provider;
 
-/// The handling of a session secret that is derived on this thread.
+/// How to handle a session secret that is derived on this thread.
 #[derive(Default)]
 enum Derived {
-    /// It is ignored.
+    /// The secret is ignored.
     #[default]
     Ignored,
-    /// It is read.
+    /// The secret is read.
     Read(Option<Vec<u8>>),
-    /// It is replaced by this one.
+    /// The secret is replaced with this one.
     Replaced(Vec<u8>),
 }
 
@@ -50,7 +50,7 @@ thread_local! {
     static DERIVED: RefCell<Derived> = const { RefCell::new(Derived::Ignored) };
 }
 
-/// Runs `derive` in this mode, and returns its result and the mode afterwards.
+/// Runs `derive` in this mode, and returns its result and the resulting mode.
 fn during<T>(mode: Derived, derive: impl FnOnce() -> T) -> (T, Derived) {
     /// Resets the mode even if `derive` panics.
     struct Reset;
@@ -65,7 +65,7 @@ fn during<T>(mode: Derived, derive: impl FnOnce() -> T) -> (T, Derived) {
     (result, DERIVED.take())
 }
 
-/// Runs `derive`, and returns the session secret that was derived meanwhile.
+/// Runs `derive`, and returns its result together with the session secret derived in the process.
 pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8>>) {
     match during(Derived::Read(None), derive) {
         (result, Derived::Read(secret)) => (result, secret),
@@ -84,7 +84,7 @@ impl StandInKey {
         if self.0.get().is_none() {
             let mut key = [0; 32];
             default_provider().secure_random.fill(&mut key).ok()?;
-            // Another thread may have generated one meanwhile.
+            // Another thread may have generated a key in the meantime.
             let _ = self.0.set(key);
         }
         self.authenticate(message)
@@ -96,7 +96,8 @@ impl StandInKey {
         Some(hkdf.hmac_sign(&key, message).as_ref().to_vec())
     }
 
-    /// Whether this key made the signature. Takes constant time for signatures of the right length.
+    /// Whether this key created the signature. Takes constant time for signatures of the correct
+    /// length.
     fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.authenticate(message).is_some_and(|own| {
             let differences = own.iter().zip(signature).map(|(own, other)| own ^ other);
@@ -111,9 +112,9 @@ impl fmt::Debug for StandInKey {
     }
 }
 
-/// The verifier of a configuration with a session store: the usual one, except that the server
-/// which stands in for the real one while a session is revived signs with another key. Certificates
-/// are always verified.
+/// The verifier of a configuration with a session store. It works like the usual verifier, except
+/// that the server that stands in for the real one while a session is revived signs with another
+/// key. Certificates are always verified.
 #[derive(Debug)]
 pub(super) struct RevivingVerifier {
     usual: Arc<Verifier>,
@@ -230,7 +231,7 @@ impl HkdfExpander for ObservedExpander {
     }
 }
 
-/// QUIC's suites, with that HKDF.
+/// QUIC's cipher suites with the observed HKDF.
 static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
     LazyLock::new(|| suites::all().iter().map(observe).collect());
 
@@ -240,7 +241,7 @@ fn observe(suite: &'static Tls13CipherSuite) -> Tls13CipherSuite {
         hash_provider: suite.common.hash_provider,
         confidentiality_limit: suite.common.confidentiality_limit,
     };
-    // One per suite, for the life of the process.
+    // Leaks one HKDF per suite, for the life of the process.
     let hkdf_provider = Box::leak(Box::new(Observed(suite.hkdf_provider)));
     Tls13CipherSuite { common, hkdf_provider, aead_alg: suite.aead_alg, quic: suite.quic }
 }
@@ -258,8 +259,8 @@ pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipher
 }
 
 /// Returns the session in rustls's form, for connections with this configuration, whose verifier
-/// accepts `stand_in`. `None` if its certificates are not acceptable (any more), or it does not fit
-/// the configuration.
+/// accepts `stand_in`. `None` if the session's certificates are not, or no longer, acceptable, or
+/// if the session does not match the configuration.
 pub(super) fn revive(
     config: &ClientConfig,
     stand_in: &Arc<StandInKey>,
@@ -299,7 +300,7 @@ fn exchange(
     let mut flight = Vec::new();
     while client.write_hs(&mut flight).is_some() {}
     server.read_hs(&flight).ok()?;
-    // The ServerHello, then the other messages.
+    // The server sends the ServerHello, and then the other messages.
     loop {
         flight.clear();
         let goes_on = server.write_hs(&mut flight).is_some();

@@ -12,7 +12,7 @@ fn settings(identity: &tests::Identity) -> TlsClientSettings {
     TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"])
 }
 
-/// Returns a session as another process has stored it.
+/// Returns a session as stored by another process.
 fn stored(identity: &tests::Identity) -> SavedSession {
     let store = Arc::new(MemorySessionStore::default());
     let client = TlsClientConfig::from_settings(settings(identity)).unwrap();
@@ -47,7 +47,7 @@ fn only_the_key_of_its_own_configuration_revives_a_session() {
     assert!(!own.has_signed(b"message", &signature[1..]) && !own.has_signed(b"message", b""));
 }
 
-/// The chain is verified as usual, whoever signs.
+/// The chain is verified as usual, regardless of who signs.
 #[test]
 fn a_session_whose_chain_is_not_acceptable_is_not_revived() {
     let identity = tests::identity();

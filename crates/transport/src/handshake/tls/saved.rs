@@ -1,5 +1,4 @@
-//! Sessions in a form that can be stored: the state that a client needs to resume one in another
-//! process.
+//! Serializable sessions: the state that a client needs to resume a session in another process.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,8 +13,8 @@ use super::session_trust::{MAX_LIFETIME, SessionTrust};
 use crate::MAX_CERTIFICATES;
 
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with the state to remember from
-/// the connection (RFC 9001 §4.5, RFC 9000 §7.4.1). Anyone who has it can decrypt early data and
-/// impersonate the client: store it as safely as a private key.
+/// the connection (RFC 9001 §4.5, RFC 9000 §7.4.1). Anyone who has the session can decrypt early
+/// data and impersonate the client: store it as safely as a private key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SavedSession {
     pub(super) version: Version,
@@ -37,7 +36,7 @@ pub struct SavedSession {
     pub(super) live: LiveSession,
 }
 
-/// The session in rustls's form, for the configuration that it was created with. It is not stored,
+/// The session in rustls's form, for the configuration with which it was created. It is not stored,
 /// and it is taken by the first connection that resumes the session or any of its clones.
 #[derive(Clone, Default)]
 pub(super) struct LiveSession(Option<Arc<Live>>);
@@ -53,8 +52,8 @@ impl LiveSession {
         Self(Some(Arc::new(Live { made_with: Arc::downgrade(config), session })))
     }
 
-    /// Takes the session, if it was created with this configuration: rustls does not accept that of
-    /// another one.
+    /// Takes the session, if it was created with this configuration, because rustls does not accept
+    /// another configuration's session.
     pub(super) fn take(&self, config: &Arc<ClientConfig>) -> Option<Tls13ClientSessionValue> {
         let live = self.0.as_ref()?;
         if !core::ptr::eq(live.made_with.as_ptr(), Arc::as_ptr(config)) {
@@ -73,13 +72,13 @@ impl PartialEq for LiveSession {
 
 impl Eq for LiveSession {}
 
-/// The bytes of a stored session cannot be decoded.
+/// An error: the bytes of a stored session cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SavedSessionError {
-    /// They have a different format from the one that this version of the library writes.
+    /// The bytes have a different format from the one that this version of the library writes.
     UnknownFormat,
-    /// They are truncated, have trailing bytes, or contain a field that exceeds its limit.
+    /// The bytes are truncated, have trailing bytes, or contain a field that exceeds its limit.
     Malformed,
 }
 
@@ -103,7 +102,8 @@ impl From<DecodeError> for SavedSessionError {
 /// The first byte of the format. Formats 1 and 2 did not record the trust under which a session
 /// began, so they are no longer read.
 const FORMAT: u8 = 3;
-/// The maximum length of a stored ticket, in bytes. It lengthens the ClientHello by as much.
+/// The maximum length of a stored ticket, in bytes. The ticket lengthens the ClientHello by this
+/// amount.
 pub(super) const MAX_TICKET: usize = 4096;
 /// The maximum length of any other field, in bytes.
 const MAX_PART: usize = 0xffff;
@@ -156,7 +156,7 @@ impl SavedSession {
     /// Decodes a session from bytes produced by [`encode`](Self::encode).
     ///
     /// # Errors
-    /// If they have another format, or are damaged.
+    /// If the bytes have another format or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, SavedSessionError> {
         let mut reader = Reader::new(bytes);
         let format = reader.u8(NAME)?;

@@ -6,7 +6,8 @@ fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// Returns the origin of a ticket from another process, or from before this one.
+/// Returns the origin of a ticket that was issued by another process or before this process
+/// started.
 fn of_another(issued: Duration) -> Origin {
     Origin { issued, issuer: [9; NONCE_LEN] }
 }
@@ -67,7 +68,7 @@ fn a_ticket_from_before_the_record_began_waits_for_a_window() {
     let (mut used, own) = record();
     let earlier = of_another(NOW - seconds(5));
     assert!(!used.insert(NOW, earlier, [1; 16]), "it may have been used already");
-    // A process that was replaced within a second.
+    // The ticket is from a process that was replaced within a second.
     assert!(!used.insert(NOW, of_another(NOW), [3; 16]), "so may one from the same second");
     assert!(used.insert(NOW, own, [4; 16]), "but not the record's own");
     assert!(used.insert(NOW + seconds(1), of_another(NOW + seconds(1)), [2; 16]));

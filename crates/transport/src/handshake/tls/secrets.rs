@@ -9,8 +9,8 @@ use super::super::derived_keys::{ApplicationSecrets, Derivation};
 use super::super::session::NewKeys;
 use crate::Side;
 
-/// A kind of keys, and the names of the client's and the server's secrets that they are derived
-/// from (RFC 8446 §7.1).
+/// A level of keys, and the names of the client's and the server's secrets from which its keys are
+/// derived (RFC 8446 §7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
     Handshake,
@@ -30,8 +30,8 @@ impl Level {
     }
 }
 
-/// Takes the traffic secrets of one connection out of rustls, which passes them to key logs only,
-/// and passes them on to the connection's own key log if that wants them.
+/// Takes the traffic secrets of one connection out of rustls, which passes them only to key logs,
+/// and forwards them to the connection's own key log if that requests them.
 #[derive(Debug)]
 pub(super) struct TrafficSecrets {
     key_log: Arc<dyn KeyLog>,

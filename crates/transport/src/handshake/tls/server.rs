@@ -1,4 +1,4 @@
-//! A server's session. When the handshake is complete, rustls's session is replaced by the values
+//! A server's session. When the handshake is complete, rustls's session is replaced with the values
 //! that are still needed: a few hundred bytes instead of six thousand.
 
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Complete {
         Err(transport_error(error, Some(AlertDescription::UnexpectedMessage), false, None))
     }
 
-    /// RFC 8446 §7.5.
+    /// Exports keying material (RFC 8446 §7.5).
     fn export(
         &self,
         output: &mut [u8],
@@ -139,7 +139,7 @@ impl Complete {
         self.expand(secret, b"exporter", context.as_ref(), output)
     }
 
-    /// HKDF-Expand-Label (RFC 8446 §7.1).
+    /// Computes HKDF-Expand-Label (RFC 8446 §7.1).
     fn expand(
         &self,
         secret: &[u8],

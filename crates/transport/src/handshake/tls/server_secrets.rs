@@ -1,6 +1,6 @@
 //! The secrets of a server's connection that are still needed after the handshake.
 //!
-//! rustls keeps them in its session and passes them to key logs only. A session stays on one thread
+//! rustls keeps them in its session and passes them only to key logs. A session stays on one thread
 //! while it processes a message, so one key log serves all connections.
 
 use core::cell::RefCell;
@@ -16,11 +16,11 @@ const SERVER: &str = "SERVER_TRAFFIC_SECRET_0";
 /// The secrets of one connection, each as long as its suite's hash.
 #[derive(Clone, Default)]
 pub(super) struct ServerSecrets {
-    /// exporter_master_secret.
+    /// The exporter_master_secret.
     pub(super) exporter: Vec<u8>,
-    /// client_application_traffic_secret_0.
+    /// The client_application_traffic_secret_0.
     pub(super) client: Vec<u8>,
-    /// server_application_traffic_secret_0.
+    /// The server_application_traffic_secret_0.
     pub(super) server: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ thread_local! {
     static COLLECTED: RefCell<Option<ServerSecrets>> = const { RefCell::new(None) };
 }
 
-/// Runs `derive`, and adds the secrets derived meanwhile to `secrets`.
+/// Runs `derive`, and adds the secrets derived in the process to `secrets`.
 pub(super) fn collecting<T>(secrets: &mut ServerSecrets, derive: impl FnOnce() -> T) -> T {
     /// Ends the collection even if `derive` panics.
     struct Reset;
@@ -56,8 +56,8 @@ pub(super) fn collecting<T>(secrets: &mut ServerSecrets, derive: impl FnOnce() -
     result
 }
 
-/// A key log that passes secrets to the collector on this thread, and on to the configuration's own
-/// key log if that wants them.
+/// A key log that passes secrets to the collector on this thread, and forwards them to the
+/// configuration's own key log if that requests them.
 #[derive(Debug)]
 pub(super) struct CollectingKeyLog(pub(super) Arc<dyn KeyLog>);
 

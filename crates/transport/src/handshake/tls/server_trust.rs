@@ -6,11 +6,11 @@ use rustls::RootCertStore;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerTrust {
-    /// Servers whose certificate chains end at one of these roots. A valid certificate signature is
-    /// not verified again with the same configuration; names, times and everything else are checked
-    /// for each connection.
+    /// Servers whose certificate chains end at one of these roots. A certificate signature that was
+    /// found valid is not verified again with the same configuration; everything else, such as
+    /// names and times, is checked for each connection.
     Roots(Arc<RootCertStore>),
-    /// All servers, so that anyone on the path can read and change everything. For tests and
-    /// measurements only.
+    /// All servers are accepted, so that anyone on the path can read and change everything. For
+    /// tests and measurements only.
     DangerousAnyone,
 }

@@ -3,8 +3,8 @@
 //!
 //! A resumed handshake repeats none of this, so a session is used only by a configuration that
 //! would have started it in the same way: a session from a configuration without verification is
-//! never used by one that verifies, and one that began with a client certificate is not used with
-//! another certificate or without one.
+//! never used by one that verifies, and a session that began with a client certificate is not used
+//! with another certificate or without one.
 
 use clearway_wire::Reader;
 use rustls::sign::CertifiedKey;
@@ -39,7 +39,7 @@ impl ClientSide {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SessionTrust {
     pub(super) side: ClientSide,
-    /// The time of the full handshake that the session descends from, in seconds since 1970.
+    /// The time of the full handshake from which the session descends, in seconds since 1970.
     pub(super) began: u64,
 }
 

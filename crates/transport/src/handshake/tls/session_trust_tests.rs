@@ -32,15 +32,15 @@ fn is_shared(identity: &tests::Identity, settings: [TlsClientSettings; 2]) -> bo
     let server = server(identity);
     let [first, second] = settings.map(|settings| client(settings, &store));
     assert!(!resumes(&first, &server));
-    // As in another process.
+    // The session is read as in another process.
     let session = store.take_session("localhost", clearway_wire::Version::V1).unwrap();
     let session = super::super::SavedSession::decode(&session.encode()).unwrap();
     store.put_session("localhost", session);
     resumes(&second, &server)
 }
 
-/// This holds even if the server's certificate is the right one: the client that received the
-/// session did not verify it.
+/// This holds even if the server's certificate is correct: the client that received the session did
+/// not verify it.
 #[test]
 fn a_session_without_verification_is_not_used_with_it() {
     let identity = tests::identity();
@@ -52,7 +52,7 @@ fn a_session_without_verification_is_not_used_with_it() {
     }
 }
 
-/// A server that resumes a session accepts the identity with which it began.
+/// A server that resumes a session accepts the client identity with which the session began.
 #[test]
 fn a_session_belongs_to_the_certificate_of_the_client() {
     let identity = tests::identity();

@@ -41,7 +41,7 @@ pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
 }
 
 /// Returns the provider that this crate is built with. rustls's process-wide default depends on
-/// which part of a program ran first, which a library must not rely on.
+/// which part of a program ran first, and a library must not rely on that.
 fn provider(
     cipher_suites: Vec<SupportedCipherSuite>,
     kx_groups: Vec<&'static dyn SupportedKxGroup>,
@@ -57,12 +57,12 @@ pub struct TlsClientSettings {
     pub trust: ServerTrust,
     /// The application protocols to offer, the preferred one first (RFC 7301).
     pub application_protocols: Vec<Vec<u8>>,
-    /// The cipher suites to offer, the preferred one first. Initial packets do not depend on them
-    /// (RFC 9001 §5.2).
+    /// The cipher suites to offer, the preferred one first. Initial packets do not depend on these
+    /// suites (RFC 9001 §5.2).
     pub cipher_suites: Vec<SupportedCipherSuite>,
     /// The key exchange groups to offer, the preferred one first. The ClientHello has a key share
-    /// of the first; if the first is a hybrid that contains another offered group, it also has a
-    /// share of that.
+    /// for the first group and, if that is a hybrid that contains another offered group, also for
+    /// the other group.
     pub key_exchange_groups: Vec<&'static dyn SupportedKxGroup>,
     /// The client's certificate chain and key, for servers that request one.
     pub certificate: Option<Arc<CertifiedKey>>,
@@ -152,7 +152,7 @@ impl TlsServerSettings {
     }
 }
 
-/// Combines a certificate chain, the own certificate first, with its private key.
+/// Combines a certificate chain, starting with the owner's certificate, and its private key.
 ///
 /// # Errors
 /// If the key cannot be used, or does not belong to the certificate.

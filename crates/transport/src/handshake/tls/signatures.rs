@@ -1,4 +1,5 @@
-//! Verification of a certificate chain's signatures: each once, and only a limited number.
+//! Verification of the signatures in a certificate chain: each signature only once, and only a
+//! limited number of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use crate::{CertificateChainLimit, MAX_CHAIN_SIGNATURES};
 /// verify at most [`MAX_CHAIN_SIGNATURES`] others.
 ///
 /// # Errors
-/// [`CertificateChainLimit::Signatures`] if the search has failed and would have verified more.
+/// [`CertificateChainLimit::Signatures`] if the search failed because of the limit.
 pub(super) fn bounded<T, E>(
     supported: &WebPkiSupportedAlgorithms,
     valid: &ValidSignatures,
@@ -39,7 +40,7 @@ pub(super) const REMEMBERED: usize = 64;
 /// Identifies a signature together with the signed message, the key and the algorithms.
 type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
-/// A direct-mapped cache of signatures that were found valid: a new one replaces the one in its
+/// A direct-mapped cache of signatures found to be valid: a new signature replaces the one in its
 /// slot.
 pub(super) struct ValidSignatures(Mutex<[Option<Fingerprint>; REMEMBERED]>);
 
@@ -81,8 +82,8 @@ impl core::fmt::Debug for ValidSignatures {
 struct Search {
     /// The number of verified signatures.
     verified: AtomicUsize,
-    /// The signatures found valid, at most [`MAX_CHAIN_SIGNATURES`]: in [`ValidSignatures`], others
-    /// may have replaced them.
+    /// The signatures found to be valid, at most [`MAX_CHAIN_SIGNATURES`]. In [`ValidSignatures`],
+    /// other signatures may have replaced them.
     valid: Mutex<Vec<Fingerprint>>,
 }
 
@@ -92,7 +93,8 @@ impl Search {
     }
 }
 
-/// An algorithm that skips signatures known to be valid, and refuses to verify too many.
+/// An algorithm that skips signatures known to be valid and rejects further signatures once too
+/// many have been verified.
 #[derive(Debug)]
 struct Once<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,

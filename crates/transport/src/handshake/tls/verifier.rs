@@ -13,7 +13,7 @@ use super::signatures::{ValidSignatures, bounded};
 
 /// Verifies server certificates according to `trust`: with roots as rustls's own verifier does (RFC
 /// 5280 §6, RFC 9525), except that a certificate signature that was found valid is not verified
-/// again. Whatever the trust, a server has to prove that it has its certificate's key.
+/// again. In all cases, a server has to prove that it has its certificate's key.
 #[derive(Debug)]
 pub(super) struct Verifier {
     trust: ServerTrust,

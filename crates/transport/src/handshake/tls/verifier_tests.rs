@@ -40,7 +40,7 @@ impl SignatureVerificationAlgorithm for Counted {
     }
 }
 
-/// Leaked, because rustls keeps algorithms for the life of the process.
+/// The counting algorithms are leaked, because rustls keeps algorithms for the life of the process.
 pub(in super::super) fn counted() -> (WebPkiSupportedAlgorithms, &'static AtomicUsize) {
     static OWN: LazyLock<WebPkiSupportedAlgorithms> =
         LazyLock::new(|| aws_lc_rs::default_provider().signature_verification_algorithms);
@@ -135,8 +135,8 @@ fn everything_else_is_checked_each_time() {
     assert_eq!(untrusted, CertificateError::BadSignature);
 }
 
-/// Whatever byte of a chain is changed, the chain is accepted only if it also was with an empty
-/// cache.
+/// If any byte of a chain is changed, the chain is accepted only if it would also be accepted with
+/// an empty cache.
 #[test]
 fn a_changed_certificate_is_as_wrong_as_before() {
     let chain = Chain::new();
@@ -158,7 +158,7 @@ fn a_changed_certificate_is_as_wrong_as_before() {
             let (fresh, _) = trusting(&chain.root);
             let outcomes = [&knowing, &fresh].map(|it| chain.verify(it, "localhost", now));
             refused += usize::from(outcomes[0].is_err());
-            // Some errors do not equal anything, not even themselves.
+            // Some errors are not equal to any error, not even to themselves.
             let [after, before] = outcomes.map(|outcome| format!("{outcome:?}"));
             assert_eq!(after, before, "{of_server} {at}");
         }

@@ -7,7 +7,7 @@ impl SentSpace {
     /// Checks that every count, index and boundary agrees with the packets.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a value does not agree, which is a bug in this crate.
     pub(in super::super) fn check_caches(&self) {
         let outstanding =
             || self.packets.iter().filter(|packet| packet.state == PacketState::Outstanding);

@@ -25,8 +25,8 @@ use crate::support::{
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
 
-/// Both endpoints send an unreliable datagram: each learns once whether it was lost, and neither is
-/// delivered twice (RFC 9221 §5.2).
+/// Both endpoints send an unreliable datagram: each endpoint learns once whether its datagram was
+/// lost, and neither datagram is delivered twice (RFC 9221 §5.2).
 fn datagrams(mask: u32) {
     let config = quiet()
         .to_builder()
@@ -57,7 +57,7 @@ fn datagrams(mask: u32) {
         std::iter::from_fn(|| pair.client().receive_datagram()).collect::<Vec<_>>(),
     ];
     for ((outcomes, received), text) in outcomes(&pair).iter().zip(&received).zip(["up", "down"]) {
-        // A datagram may be late and have been reported as lost before.
+        // A datagram may be late and may have been reported as lost before.
         let was_acknowledged = outcomes.contains(&DatagramOutcome::Acknowledged);
         assert!(outcomes.len() == 1 || was_acknowledged && outcomes.len() == 2, "{outcomes:?}");
         assert!(received.len() <= 1 && received.iter().all(|it| it == text), "{received:?}");
@@ -66,7 +66,7 @@ fn datagrams(mask: u32) {
     assert_idle(&mut pair);
 }
 
-/// The pair after the handshake and everything that follows from it.
+/// Returns the pair after the handshake and its consequences are complete.
 fn established(mut pair: Pair) -> Pair {
     pair.establish();
     pair.run_for(seconds(1));
@@ -85,8 +85,8 @@ fn assert_idle(pair: &mut Pair) {
     assert_eq!([Side::Client, Side::Server].map(|end| pair.watch.remote_ids(end)), [REMOTE_IDS; 2]);
 }
 
-/// The client moves to another socket: in the end both endpoints use it, or the client reports that
-/// it stays, and streams continue in both cases (RFC 9000 §9).
+/// The client moves to another socket. In the end, both endpoints use the new path, or the client
+/// reports that it stays, and streams continue in both cases (RFC 9000 §9).
 fn migration(client: &str, mask: u32) {
     let mut pair = Pair::new(delayed(10, 1));
     pair.routes.push(Route::second_socket(client, delayed(10, 2)));
@@ -94,8 +94,8 @@ fn migration(client: &str, mask: u32) {
     lose(&mut pair, mask);
     let now = pair.now;
     pair.client().migrate(now, SECOND_SOCKET, Some(address(client).ip())).unwrap();
-    // The probe timeout of a new path begins at one second (RFC 9002 §6.2.2): two expire one after
-    // the other, or three after many losses.
+    // The probe timeout of a new path begins at one second (RFC 9002 §6.2.2); two of them expire in
+    // succession, or three after many losses.
     let limit = bound(mask) + seconds(if mask.count_ones() < 5 { 3 } else { 7 });
     let has_moved = |pair: &Pair| {
         pair.client_events.iter().find_map(|event| match event {
@@ -116,7 +116,7 @@ fn migration(client: &str, mask: u32) {
     assert_eq!(left.count(), usize::from(expected == client), "{:?}", pair.client_events);
     assert!(moved(&mut pair));
     assert_idle(&mut pair);
-    // More migrations than there are connection IDs: each used one is replaced (§9.5, §5.1.1).
+    // More migrations than there are connection IDs: each used ID is replaced (§9.5, §5.1.1).
     let mut is_second = expected == client;
     for _ in 0..=REMOTE_IDS {
         is_second = !is_second;
@@ -134,7 +134,7 @@ fn migration(client: &str, mask: u32) {
     }
 }
 
-/// A NAT gives the client another port or address, which only the server notices (RFC 9000 §9.3).
+/// A NAT assigns the client another port or address, which only the server notices (RFC 9000 §9.3).
 fn rebinding(changes_address: bool, mask: u32) {
     let mut link = delayed(10, 1);
     link.rebind = Some(Rebind { first: milliseconds(2500), every: None, address: changes_address });
@@ -158,7 +158,7 @@ fn transfer(pair: &mut Pair, limit: Duration) {
     assert!(took.is_some(), "{:?} {:?}", pair.client_events, pair.server_events);
 }
 
-/// One or both endpoints update the keys: both have new ones, no packet is undecryptable, and
+/// One or both endpoints update the keys: both have the new keys, no packet is undecryptable, and
 /// another update is possible (RFC 9001 §6.1).
 fn key_update(ends: [bool; 2], mask: u32) {
     let mut pair = established(Pair::new(delayed(10, 1)));
@@ -207,7 +207,7 @@ fn rotation(mask: u32) {
 }
 
 /// Checks that the client's packets have IDs of this configuration, and that the server has no
-/// others to send.
+/// further IDs to send.
 fn check_rotation(pair: &mut Pair, configuration: u8) {
     let used = Rc::new(RefCell::new(Vec::new()));
     let record = used.clone();
@@ -225,7 +225,7 @@ fn check_rotation(pair: &mut Pair, configuration: u8) {
     assert_idle(pair);
 }
 
-/// Reads what the server has received on `stream` by the time the connection has ended.
+/// Reads everything that the server has received on `stream` by the time the connection has ended.
 fn read_at_last(pair: &mut Pair, stream: StreamId) -> Vec<u8> {
     let (now, mut received) = (pair.now, Vec::new());
     loop {
@@ -253,9 +253,9 @@ fn closed(events: &[Event]) -> Option<&ConnectionError> {
     })
 }
 
-/// The client closes when everything it sent is acknowledged: the server has all of it, and learns
-/// of the close unless every CONNECTION_CLOSE is lost; then its idle timeout ends the connection
-/// (RFC 9000 §10.1, §10.2).
+/// The client closes when everything it sent is acknowledged. The server then has all the data, and
+/// learns of the close unless every CONNECTION_CLOSE is lost, in which case its idle timeout ends
+/// the connection (RFC 9000 §10.1, §10.2).
 fn graceful_close(mask: u32) {
     let mut pair = established(Pair::with(delayed(10, 1), idle_config(), idle_config()));
     let sent = lose(&mut pair, mask);
@@ -268,7 +268,7 @@ fn graceful_close(mask: u32) {
     close(&mut pair, stream, &sent, mask);
 }
 
-/// The client closes immediately, without waiting for what was sent.
+/// The client closes immediately, without waiting for its data to be acknowledged.
 fn abrupt_close(mask: u32) {
     let mut pair = established(Pair::with(delayed(10, 1), idle_config(), idle_config()));
     let sent = lose(&mut pair, mask);
@@ -285,8 +285,7 @@ fn close(pair: &mut Pair, stream: StreamId, sent: &Sent, mask: u32) {
     pair.client().close(now, code, b"done");
     pair.settle();
     assert_eq!(closed(&pair.client_events), Some(&ConnectionError::LocallyClosed));
-    // The client's closing state lasts three probe timeouts, and it does not forget its peer before
-    // that.
+    // The client's closing state lasts three probe timeouts, and it keeps its state until then.
     pair.run_for(milliseconds(60));
     assert!(!pair.client().is_drained());
     pair.run_for(milliseconds(400));

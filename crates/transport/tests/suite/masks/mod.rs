@@ -1,10 +1,9 @@
 //! Exhaustive loss masks over short operations.
 //!
 //! A mask specifies which of the first ten datagrams of an operation are lost, counting both
-//! directions together in sending order. Each operation runs once per mask, and must end in the
-//! state that its section requires, in a bounded time. This finds failures that need two or three
-//! losses in a specific order, which random losses do not.
-//! losses.
+//! directions together in send order. Each operation runs once per mask, and must end in the state
+//! that its section requires, in a bounded time. This finds failures that need two or three losses
+//! in a specific order, which random losses do not. losses.
 
 mod connection;
 mod handshake;
@@ -31,7 +30,7 @@ const QUICK_DATAGRAMS: u32 = 5;
 /// The number of its peer's connection IDs that an endpoint keeps.
 const REMOTE_IDS: usize = 4;
 
-/// The number of an operation's failures that are printed.
+/// The maximum number of failures that are printed for each operation.
 const PRINTED: usize = 5;
 
 /// Returns all masks.
@@ -67,13 +66,13 @@ fn with_masks(name: &str, masks: &[u32], run: impl Fn(u32) + Sync) {
 /// The datagrams of an operation that were sent so far.
 #[derive(Clone, Default)]
 struct Sent {
-    /// Their number in both directions together.
+    /// The number of datagrams in both directions together.
     all: Rc<Cell<u32>>,
-    /// The number that reached the server.
+    /// The number of datagrams that reached the server.
     to_server: Rc<Cell<u32>>,
 }
 
-/// Loses the datagrams in `mask` from now on.
+/// Drops the datagrams in `mask` from this point on.
 fn lose(pair: &mut Pair, mask: u32) -> Sent {
     let sent = Sent::default();
     let counts = sent.clone();
@@ -90,8 +89,8 @@ fn lose(pair: &mut Pair, mask: u32) -> Sent {
 }
 
 /// Returns the maximum duration of an operation with these losses: some round trips, and for each
-/// loss a probe timeout that doubles each time (RFC 9002 §6.2.1). On a path with a round trip of 20
-/// ms the first is less than 80 ms.
+/// loss a probe timeout that doubles each time (RFC 9002 §6.2.1). On a path with an RTT of 20 ms,
+/// the first probe timeout is less than 80 ms.
 fn bound(mask: u32) -> Duration {
     Duration::from_millis(200) + Duration::from_millis(80) * (1 << mask.count_ones())
 }

@@ -11,7 +11,7 @@ use crate::support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
 
 /// The number of bytes written before the first operation, and by each write.
 const WRITTEN: usize = 3000;
-/// The reliable sizes of a partial reset, and of another one after it: smaller, and in fewer
+/// The reliable sizes of a partial reset and of a later one, which is smaller and has fewer
 /// packets.
 const RELIABLE: [u64; 2] = [1500, 500];
 /// The receiving endpoint's limits. The second write exceeds them.
@@ -261,8 +261,8 @@ impl Run {
                 assert!(has(Operation::Finish) && received as u64 == self.written, "{text}");
             }
             Seen::Reset(code) => {
-                // The code of the first reset is kept (draft-ietf-quic-reliable-stream-reset §5.2);
-                // STOP_SENDING is answered with its own code (RFC 9000 §3.5).
+                // The error code of the first reset is kept (draft-ietf-quic-reliable-stream-reset
+                // §5.2). The response to STOP_SENDING has the code of that frame (RFC 9000 §3.5).
                 let resets = [(Operation::Reset, RESET), (Operation::ResetAt, RESET_AT)];
                 let first = self.done.iter().find_map(|done| {
                     resets.iter().find(|(operation, _)| operation == done).map(|(_, code)| *code)
@@ -351,7 +351,7 @@ fn perform(operations: &[Operation], gap: Duration, mask: u32) {
 }
 
 /// Returns the times between two operations: in the same datagram, while the first is in transit,
-/// and while its acknowledgment is.
+/// and while its acknowledgment is in transit.
 fn gaps() -> [Duration; 3] {
     [Duration::ZERO, milliseconds(5), milliseconds(15)]
 }

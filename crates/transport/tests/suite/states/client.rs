@@ -1,4 +1,5 @@
-//! How a client handles packets that are not from its server, or arrive at the wrong time.
+//! Tests how a client handles packets that are not from its server or that arrive at the wrong
+//! time.
 
 use clearway_network::Way;
 use clearway_transport::{DropReason, Event, Side};
@@ -12,11 +13,11 @@ use crate::support::{Door, Pair, delayed, milliseconds, seconds};
 /// The state of the client when the packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Its first datagram is in transit.
+    /// The client's first datagram is in transit.
     Begun,
-    /// It has followed a Retry.
+    /// The client has followed a Retry.
     Retried,
-    /// Its handshake is complete but not confirmed (RFC 9001 §4.1.2).
+    /// The client's handshake is complete but not confirmed (RFC 9001 §4.1.2).
     Connected,
     Confirmed,
     Closing,
@@ -104,8 +105,8 @@ const UNKNOWN: Version = Version(0x1a2a_3a4a);
 
 type Make = fn(&Scene) -> Option<Vec<u8>>;
 
-/// A row: the packet, the sections, its sender, and its effect in each state; `None` where the
-/// packet cannot exist.
+/// A row of the table: the packet, the sections, its sender, and its effect in each state; `None`
+/// where the packet cannot exist.
 type Row = (&'static str, &'static str, Make, [Option<Effect>; 8]);
 
 const fn dropped(reason: DropReason) -> Option<Effect> {
@@ -113,7 +114,7 @@ const fn dropped(reason: DropReason) -> Option<Effect> {
 }
 
 const IGNORED: Option<Effect> = Some(Effect::Ignored);
-/// A closing endpoint answers packets that belong to its connection, with increasing rarity
+/// A closing endpoint responds to packets that belong to its connection, but less and less often
 /// (§10.2.1).
 const CLOSE: Option<Effect> = Some(Effect::Answered(1));
 const NEGOTIATION: Option<Effect> = dropped(DropReason::VersionNegotiation);
@@ -148,8 +149,8 @@ const TABLE: [Row; 14] = [
     ("Stateless reset", "RFC 9000 §10.3.1",
         reset,
         [None, None, None, Some(Effect::Reset), Some(Effect::Drains), IGNORED, IGNORED, IGNORED]),
-    // A server that sends such packets has received the first one, and the client may be missing
-    // the response: it sends its first packet again, a limited number of times.
+    // A server that sends such packets has received the client's first packet, and the client may
+    // be missing the response. It therefore repeats its first packet a limited number of times.
     ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3.1, RFC 9002 §6.2.3",
         |it| Some(forged_short(&ids(it).0)),
         [AGAIN, AGAIN, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
@@ -173,8 +174,8 @@ const TABLE: [Row; 14] = [
         [None, None, NO_KEY, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
 ];
 
-/// A client that has followed someone else's Retry learns from the transport parameters that it was
-/// not from the server (RFC 9000 §7.3).
+/// A client that has followed someone else's Retry learns from the transport parameters that the
+/// Retry was not from the server (RFC 9000 §7.3).
 fn check_it_fails(scene: &mut Scene, what: &str) {
     scene.pair.run_for(seconds(3));
     let error = own_error(&scene.pair.client_events);
@@ -207,8 +208,8 @@ fn each_packet_has_the_effect_on_a_client_that_its_section_says() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Returns packets that end with the token of a stateless reset: all packets of the table, with
-/// their beginning unchanged.
+/// Returns packets that end with a stateless reset token: all packets of the table, with their
+/// beginnings unchanged.
 fn resets(scene: &Scene) -> impl Iterator<Item = (&'static str, Vec<u8>)> + use<> {
     let server = forged_short(&ids(scene).1);
     let reset = packets::stateless_reset(&scene.pair, &server);
@@ -242,8 +243,8 @@ fn each_packet_that_ends_in_the_token_is_a_stateless_reset() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// RFC 9000 §10.3.1: after that, a connection that was released while closing no longer answers
-/// anything.
+/// RFC 9000 §10.3.1: after a stateless reset, a connection that was released while closing no
+/// longer responds to anything.
 #[test]
 fn a_released_connection_answers_no_packet_after_a_stateless_reset() {
     let count = resets(&scene(Closing)).count();
@@ -265,8 +266,8 @@ fn a_released_connection_answers_no_packet_after_a_stateless_reset() {
     }
 }
 
-/// RFC 9000 §9: a server does not migrate on its own: packets from elsewhere are not the server's,
-/// whatever they are.
+/// RFC 9000 §9: a server does not migrate on its own, so packets from another address are never the
+/// server's.
 #[test]
 fn packets_from_elsewhere_have_no_effect_on_a_client() {
     for (name, _, make, _) in TABLE {

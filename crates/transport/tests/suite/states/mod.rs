@@ -1,9 +1,9 @@
 //! The effect of each packet that an attacker or an old path can send, in each state of a
-//! connection: a table for each role, with the RFC section beside each row.
+//! connection, as a table for each role, with the RFC section in each row.
 //!
-//! A packet without effect changes nothing that the application or the peer can observe: nothing is
-//! sent because of it, and the connection continues and transfers data afterward as if the packet
-//! had not arrived.
+//! A packet without effect changes nothing that the application or the peer can observe. Nothing is
+//! sent in response, and the connection continues and transfers data afterward as if the packet had
+//! not arrived.
 
 mod client;
 mod packets;
@@ -22,13 +22,14 @@ use clearway_transport::{ConnectionError, DropReason, Event, Side};
 /// The effect of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
-    /// It is dropped for this reason, and nothing is sent.
+    /// The packet is dropped for this reason, and nothing is sent.
     Dropped(DropReason),
-    /// It is dropped without being counted by any connection, and nothing is sent.
+    /// The packet is dropped without being counted by any connection, and nothing is sent.
     Ignored,
-    /// It is dropped for this reason, and this many datagrams are sent in response.
+    /// The packet is dropped for this reason, and this many datagrams are sent in response.
     DroppedAnd(DropReason, usize),
-    /// The endpoint answers it with this many datagrams, and the connection is unchanged.
+    /// The endpoint responds to the packet with this many datagrams, and the connection is
+    /// unchanged.
     Answered(usize),
     /// The client sends its first packet again: in another version, with the token, or unchanged.
     BeginsAgain,
@@ -101,8 +102,8 @@ impl Scene {
     /// Delivers `packet` to `side`, and returns its effect.
     fn deliver(&mut self, side: Side, from: SocketAddr, mut packet: Vec<u8>) -> Effect {
         self.pair.settle();
-        // What the server sends on other connections does not count against what it received on
-        // this one.
+        // Data that the server sends on other connections does not count against the bytes received
+        // on this one.
         self.pair.client_config.token = vec![0];
         let before = self.look(side);
         let was_silent = self.is_draining(side);

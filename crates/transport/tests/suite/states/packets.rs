@@ -1,4 +1,5 @@
-//! Packets that others than the peer can make, from what they observe and from what everyone knows.
+//! Packets that parties other than the peer can create, from what they observe and from public
+//! information.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use clearway_wire::{Version, Writer};
 
 use crate::support::{CLIENT, Pair, address, configurations, quiet, tls};
 
-/// Datagrams in sending order.
+/// Datagrams in send order.
 pub(crate) type Record = Rc<RefCell<Vec<Vec<u8>>>>;
 
 /// Returns the connection IDs of a long header: destination and source.
@@ -26,8 +27,8 @@ pub(crate) fn ids_of(datagram: &[u8]) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// Returns a Version Negotiation packet from the endpoint with the ID `source` to the one with the
-/// ID `destination`.
+/// Returns a Version Negotiation packet from the endpoint with the ID `source` to the endpoint with
+/// the ID `destination`.
 pub(crate) fn version_negotiation(
     destination: &[u8],
     source: &[u8],

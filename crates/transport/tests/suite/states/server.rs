@@ -1,4 +1,5 @@
-//! How a server handles packets that are not from its client, or arrive at the wrong time.
+//! Tests how a server handles packets that are not from its client or that arrive at the wrong
+//! time.
 
 use clearway_transport::{DropReason, Side};
 use clearway_wire::{VarInt, Version};
@@ -13,9 +14,9 @@ use crate::support::{Pair, address, delayed, milliseconds, seconds};
 /// The state of the server when the packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It has no connection.
+    /// The server has no connection.
     Listening,
-    /// It has sent its part of the handshake.
+    /// The server has sent its part of the handshake.
     Handshaking,
     Confirmed,
     /// The client has updated its keys twice.
@@ -125,7 +126,7 @@ impl Stage {
         let initial = Initial {
             side: Side::Client,
             version: Version::V1,
-            // A server without a connection treats it as the first packet of one.
+            // A server without a connection treats the packet as the first packet of one.
             began_with: if is_first { &server } else { &first },
             destination: &server,
             source: &client,
@@ -148,8 +149,8 @@ impl Stage {
 
 type Make = fn(&Stage) -> Option<Vec<u8>>;
 
-/// A row: the packet, the sections, its sender, and its effect in each state; `None` where the
-/// packet cannot exist.
+/// A row of the table: the packet, the sections, its sender, and its effect in each state; `None`
+/// where the packet cannot exist.
 type Row = (&'static str, &'static str, Make, [Option<Effect>; 8]);
 
 const fn dropped(reason: DropReason) -> Option<Effect> {
@@ -158,10 +159,10 @@ const fn dropped(reason: DropReason) -> Option<Effect> {
 
 const IGNORED: Option<Effect> = Some(Effect::Ignored);
 const ACCEPTED: Option<Effect> = Some(Effect::Accepted);
-/// A closing endpoint answers packets that belong to its connection, with increasing rarity
+/// A closing endpoint responds to packets that belong to its connection, but less and less often
 /// (§10.2.1).
 const CLOSE: Option<Effect> = Some(Effect::Answered(1));
-/// A stateless reset (§10.3), or a Version Negotiation packet (§6.1).
+/// The reply is a stateless reset (§10.3) or a Version Negotiation packet (§6.1).
 const REPLY: Option<Effect> = Some(Effect::Answered(1));
 const NO_KEY: Option<Effect> = dropped(DropReason::KeyUnavailable);
 const BROKEN: Option<Effect> = dropped(DropReason::DecryptionFailure);
@@ -220,8 +221,8 @@ const TABLE: [Row; 18] = [
     ("0-RTT", "RFC 9001 §5.7, §4.9.3",
         |it| Some(forged_long(1, &it.ids().0, &it.ids().1)),
         [IGNORED, NO_KEY, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, IGNORED]),
-    // A client that already sends 1-RTT packets may be missing a part of the server's handshake,
-    // which is sent again.
+    // A client that already sends 1-RTT packets may be missing part of the server's handshake
+    // messages, which are sent again.
     ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3, RFC 9002 §6.2.3",
         |it| Some(forged_short(&it.ids().0)),
         [REPLY, REPLY, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, REPLY]),
@@ -263,7 +264,7 @@ fn packet_is_new(name: &str, state: State) -> bool {
     name.starts_with("a late datagram") && state == Confirmed
 }
 
-/// RFC 9000 §9.3: packets that the client did not send, or that it sent before, do not move the
+/// RFC 9000 §9.3: packets that the client did not send, or that it sent earlier, do not move the
 /// server to another address.
 #[test]
 fn packets_from_elsewhere_do_not_move_a_server() {
@@ -273,8 +274,8 @@ fn packets_from_elsewhere_do_not_move_a_server() {
             let Some(packet) = make(&stage) else { continue };
             stage.scene.deliver(Side::Server, of_stranger(), packet);
             let client = address(crate::support::CLIENT);
-            // A client packet that somebody else delivers first moves the server, until the
-            // client's next one (§9.3.3).
+            // A client packet that another party delivers first moves the server, until the
+            // client's next packet arrives (§9.3.3).
             let is_new = packet_is_new(name, state);
             let remote = stage.scene.pair.server().remote_address();
             assert_eq!(remote == client, !is_new, "{name} in {state:?}: {remote}");

@@ -1,4 +1,4 @@
-//! Invariants that are checked after every instant of every test.
+//! Invariants that are checked after every instant of each test.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use clearway_transport::Connection;
 
 use super::Pair;
 
-/// While anything is outstanding, a live connection has a timer that expires within this time; much
-/// less than the handshake timeout in `quiet`.
+/// While anything is outstanding, a live connection has a timer that expires within this time,
+/// which is much less than the handshake timeout in `quiet`.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Pair {
-    /// Checks all invariants. Call it when both endpoints have sent everything that they can at
-    /// this instant.
+    /// Checks all invariants. To be called when both endpoints have sent everything that they can
+    /// at this instant.
     pub(super) fn check(&self) {
         for connection in self.connections() {
             self.check_no_deadline_is_past(connection);
@@ -22,8 +22,8 @@ impl Pair {
         }
     }
 
-    /// Checks that after `on_deadline` and `transmit` the next deadline is in the future: no busy
-    /// loop.
+    /// Checks that after `on_deadline` and `transmit` the next deadline is in the future, so that
+    /// there is no busy loop.
     fn check_no_deadline_is_past(&self, connection: &Connection) {
         let deadline = connection.deadline();
         assert!(

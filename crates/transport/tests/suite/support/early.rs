@@ -21,7 +21,7 @@ pub fn early_tls() -> Tls {
     early_tls_with(|tls| tls)
 }
 
-/// Returns the same, with a ClientHello that needs two datagrams.
+/// Returns the same kind of TLS settings, but with a ClientHello that needs two datagrams.
 pub fn long_early_tls() -> Tls {
     let mut tls = early_tls();
     tls.protocols.extend((0..5).map(|number| vec![b'a' + number; 250]));
@@ -43,8 +43,8 @@ pub struct Outcome {
     pub answered: Option<Duration>,
     /// The time from the start of the connection until the server had the first complete request.
     pub served: Option<Duration>,
-    /// The number of requests that the server has seen, and how many of them could be replays at
-    /// that time.
+    /// The number of requests that the server has seen, and how many of these could have been
+    /// replays at that time.
     pub requests: usize,
     pub early_requests: usize,
 }
@@ -71,13 +71,13 @@ impl Pair {
     ) -> Self {
         let mut pair = Self::with_tls(link, client, server, tls);
         assert!(pair.download(1000, Duration::from_secs(100)).is_some());
-        // The session tickets may have been lost, and are sent again.
+        // The session tickets may have been lost and have to be retransmitted.
         pair.run_for(Duration::from_secs(20));
         assert_eq!(pair.client().early_data(), EarlyData::None);
         pair
     }
 
-    /// Gives the server other transport settings from now on.
+    /// Changes the server's transport settings from this point on.
     pub fn change_server(&mut self, transport: TransportConfig) {
         let config =
             ServerConfig { transport: Arc::new(transport), ..(*self.server_config).clone() };
@@ -85,14 +85,14 @@ impl Pair {
         self.server.set_server(Some(self.server_config.clone()));
     }
 
-    /// Gives the server other TLS settings from now on.
+    /// Changes the server's TLS settings from this point on.
     pub fn change_server_tls(&mut self, tls: &Tls) {
         let config = ServerConfig { sessions: tls.server.clone(), ..(*self.server_config).clone() };
         self.server_config = Arc::new(config);
         self.server.set_server(Some(self.server_config.clone()));
     }
 
-    /// Gives the client the TLS settings of `tls` from now on, and no session.
+    /// Makes the client use the TLS settings of `tls` from this point on, without a session.
     pub fn change_client_tls(&mut self, tls: &Tls) {
         self.client_config = ClientConfig { sessions: tls.client(), ..self.client_config.clone() };
     }

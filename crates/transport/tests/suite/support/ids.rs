@@ -7,7 +7,7 @@ use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
 use clearway_wire::ConnectionId;
 
-/// Generates IDs whose first octet is the number of their configuration.
+/// Generates connection IDs whose first octet is their configuration number.
 #[derive(Debug, Default)]
 pub struct Rotating(AtomicU64);
 
@@ -40,7 +40,7 @@ impl ConnectionIdGenerator for Rotating {
     }
 }
 
-/// An endpoint with one connection, which receives all packets without an ID.
+/// Generates zero-length IDs for an endpoint with one connection, which receives all packets.
 #[derive(Debug)]
 pub struct NoIds;
 

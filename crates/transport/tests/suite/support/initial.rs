@@ -1,11 +1,11 @@
-//! Initial packets that anyone on the path can make (RFC 9001 §5.2).
+//! Initial packets, which anyone on the path can create (RFC 9001 §5.2).
 
 use clearway_transport::{Side, initial_keys};
 use clearway_wire::header::{LongHeader, set_length};
 use clearway_wire::{ConnectionId, LongPacketType, PacketNumber, Version, Writer};
 
-/// An Initial packet of `side`, whose keys are those of a connection that the client began with the
-/// destination `began_with`.
+/// An Initial packet of `side`, protected with the keys of a connection that the client began with
+/// the destination `began_with`.
 pub struct Initial<'a> {
     pub side: Side,
     pub version: Version,

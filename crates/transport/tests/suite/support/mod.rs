@@ -46,7 +46,7 @@ pub use watch::{Packet, Watch};
 pub const CLIENT: &str = "10.0.0.1:50000";
 pub const SERVER: &str = "10.0.0.2:443";
 
-/// How the server responds to a connection attempt.
+/// How the server handles a connection attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Accept,
@@ -59,15 +59,15 @@ pub enum Door {
 /// Called for every datagram that enters the link. May modify it; drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
-/// Returns why an endpoint's kernel refuses a batch, if it does.
+/// Returns why an endpoint's kernel rejects a batch, if it does.
 pub type Kernel = Box<dyn FnMut(Timestamp, &Transmit) -> Option<Refusal>>;
 
-/// The reason that a kernel refuses a batch.
+/// The reason why a kernel rejects a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Refusal {
     TooLarge,
     Failed(SendFailure),
-    /// The kernel has accepted at most this many datagrams of the batch, and refuses the others.
+    /// The kernel accepts at most this many datagrams of the batch and rejects the others.
     FailedAfter(usize, SendFailure),
 }
 
@@ -94,7 +94,7 @@ pub struct Pair {
     pub local_ip: IpAddr,
     /// UDP payload bytes that the server received and sent before it had validated the client's address.
     pub before_validation: (u64, u64),
-    /// Destinations and sizes of the datagrams that the server sent to addresses that the client
+    /// Destinations and sizes of datagrams that the server sent to addresses that the client has
     /// never had.
     pub sent_elsewhere: Vec<(SocketAddr, usize)>,
     /// The client's addresses, one per NAT binding.
@@ -318,7 +318,7 @@ impl Pair {
     }
 
     /// Returns the server's connection. A client whose address changes during the handshake may
-    /// start several; then this is the one whose handshake was confirmed.
+    /// start several connections; in that case, this is the one whose handshake was confirmed.
     pub fn server(&mut self) -> &mut Connection {
         let server = &self.server;
         let is_confirmed = |handle: &&ConnectionHandle| {
@@ -514,7 +514,8 @@ impl Pair {
         self.check();
     }
 
-    /// Sends, then advances time to the next event. Returns `false` when nothing is left to happen.
+    /// Sends, then advances time to the next event. Returns `false` when there are no further
+    /// events.
     pub fn step(&mut self) -> bool {
         self.step_until(Timestamp::FAR_FUTURE)
     }
@@ -539,7 +540,8 @@ impl Pair {
         true
     }
 
-    /// Runs until `done` returns `true`, for at most `limit` of virtual time. Returns whether it did.
+    /// Runs until `done` returns `true`, for at most `limit` of virtual time. Returns whether
+    /// `done` returned `true`.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + limit;
         let mut steps_at_one_moment = 0;
@@ -566,8 +568,8 @@ impl Pair {
         self.run_until(duration, |_| false);
     }
 
-    /// Closes the connection from the client, and runs until both endpoints forget it once late
-    /// packets have had time to arrive.
+    /// Closes the connection from the client, and runs until both endpoints forget the connection
+    /// once late packets have had time to arrive.
     pub fn end(&mut self) {
         let now = self.now;
         self.client().close(now, VarInt::ZERO, b"");
@@ -622,7 +624,7 @@ fn offer(
         Some(Refusal::FailedAfter(taken, failure)) => {
             endpoint.transmit_failed(handle, now, failure);
             let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
-            // It has refused at least one.
+            // The kernel has rejected at least one datagram.
             taken.min(transmit.size.div_ceil(size).saturating_sub(1))
         }
     }

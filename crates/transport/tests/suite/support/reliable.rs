@@ -1,12 +1,12 @@
-//! The information that a connection retransmits until it arrives, whatever is lost (RFC 9000
+//! The information that a connection retransmits until it arrives, regardless of losses (RFC 9000
 //! §13.3).
 
 use std::collections::BTreeMap;
 
 use clearway_wire::{Direction, Frame};
 
-/// Information that no later event makes unnecessary. Stream contents are omitted: the end of a
-/// stream makes them unnecessary.
+/// Information that no later event makes unnecessary. Stream contents are omitted, because the end
+/// of a stream makes them unnecessary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reliable {
     MaxData,
@@ -18,7 +18,7 @@ pub enum Reliable {
     HandshakeDone,
 }
 
-/// The newest value of each kind, which is 0 where there is only one.
+/// The newest value for each kind of information; 0 for kinds without a value.
 pub type Newest = BTreeMap<Reliable, u64>;
 
 /// Adds the information that `frame` contains.

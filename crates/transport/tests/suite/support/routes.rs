@@ -1,5 +1,5 @@
-//! Paths other than the one that a pair begins with: a second socket of the client, or the server's
-//! preferred address.
+//! Paths other than the one with which a pair begins: a second socket of the client, or the
+//! server's preferred address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use clearway_units::Timestamp;
 use super::{CLIENT, Pair, SERVER, address};
 
 pub const PREFERRED: &str = "10.0.0.3:4433";
-/// The second socket, at either endpoint.
+/// The index of the second socket, at either endpoint.
 pub const SECOND_SOCKET: SocketIndex = SocketIndex(1);
 
 /// A path with a separate link.

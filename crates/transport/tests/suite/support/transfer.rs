@@ -8,7 +8,7 @@ use clearway_wire::{Direction, StreamId};
 
 use super::Pair;
 
-/// Returns bytes that differ by position, so that misplaced ones are noticed.
+/// Returns bytes that differ by position, so that misplaced bytes are noticed.
 pub fn pattern(size: usize) -> Bytes {
     let period: Vec<u8> = (0..251).collect();
     let mut bytes = period.repeat(size / 251 + 1);
@@ -66,7 +66,7 @@ impl Pair {
         done.then(|| self.now.saturating_since(start))
     }
 
-    /// Writes on the server what fits, and ends the stream after the last byte.
+    /// Writes as much as fits on the server, and ends the stream after the last byte.
     pub fn write_rest(&mut self, stream: StreamId, rest: &mut Bytes) {
         if rest.is_empty() {
             return;

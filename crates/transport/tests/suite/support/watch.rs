@@ -48,7 +48,7 @@ struct Records {
     draining: HashSet<Side>,
     chosen: Vec<(Side, Option<Version>)>,
     lowest_window: Option<u64>,
-    /// All timers that were ever set, with the current deadline of those that are set now.
+    /// All timers that were ever set, with the current deadline of those that are still set.
     timers: HashMap<(Side, TimerKind), Option<Timestamp>>,
     handshake_packets_at_server: usize,
     acks_of_handshake_at_client: usize,
