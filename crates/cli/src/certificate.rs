@@ -18,7 +18,7 @@ use crate::whole_file::WholeFile;
 #[derive(Debug)]
 pub(crate) struct Development {
     pub(crate) identity: Identity,
-    /// The certificate in PEM, which clients can be told to trust.
+    /// The certificate in PEM, which clients can trust.
     pub(crate) pem: String,
 }
 

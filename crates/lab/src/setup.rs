@@ -272,8 +272,8 @@ pub struct TlsSetup {
     /// The size of the certificate chain that the server sends, in bytes: an ECDSA P-256
     /// certificate with its intermediates. `None` for a single small Ed25519 certificate.
     pub certificate_chain: Option<u32>,
-    /// The fate of the early data that the client offers when it resumes a session; `None` if there
-    /// is no earlier session. If set, both endpoints must use Clearway's stack.
+    /// The fate of the early data that the client offers when it resumes a session; `None` without an
+    /// earlier session. If set, both endpoints must use Clearway's stack.
     pub early_data: Option<EarlyDataSetup>,
 }
 

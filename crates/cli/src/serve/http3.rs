@@ -246,8 +246,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_much_gets_stop_sending_and_the_response() {
-        // This is more than all flow control windows allow a client to send before it is told to
-        // stop.
+        // This is more than all flow control windows allow a client to send before it
+        // receives STOP_SENDING.
         let (sent, status) = post("stopped", 100).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);

@@ -37,7 +37,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends requests that wait for a stream, as long as the peer allows more streams. Each request
+    /// Sends requests that wait for a stream, while the peer allows more streams. Each request
     /// is tried once. Requests that need the peer's SETTINGS are skipped, since other requests need
     /// not wait for SETTINGS (RFC 9114 §7.2.4.2).
     pub(super) fn open_waiting(&mut self, turn: &mut Turn<'_>) {

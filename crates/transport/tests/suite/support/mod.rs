@@ -568,7 +568,7 @@ impl Pair {
         self.run_until(duration, |_| false);
     }
 
-    /// Closes the connection from the client, and runs until both endpoints forget the connection
+    /// Closes the connection from the client, and runs until both endpoints discard its state
     /// once late packets have had time to arrive.
     pub fn end(&mut self) {
         let now = self.now;
