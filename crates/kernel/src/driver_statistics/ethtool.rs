@@ -8,9 +8,12 @@ use core::ptr::null_mut;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use nix::libc::{IFNAMSIZ, SIOCETHTOOL, ifreq, ioctl};
+use nix::libc::{IFNAMSIZ, Ioctl, ifreq, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+/// The request (linux/sockios.h). Its type differs between C libraries; `libc::SIOCETHTOOL` has the
+/// type of glibc.
+const SIOCETHTOOL: Ioctl = 0x8946;
 /// The maximum size of a response: 32,000 names. The largest drivers have several thousand.
 const ROOM: usize = 1 << 20;
 /// Size of the guard area in bytes: the largest page size, which is a multiple of all smaller page
