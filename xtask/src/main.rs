@@ -135,7 +135,7 @@ enum Task {
     ///
     /// Clippy checks the Rust code, and zig and MinGW compile the C code of dependencies. The program for Windows is linked, and
     /// downloads 100 MB from and to itself and the program for Linux. Needs rustup and python3; installs the standard libraries,
-    /// zig, and with root MinGW and Wine. Takes half an hour.
+    /// zig, and with root MinGW and Wine. Takes half an hour if nothing is built yet.
     Platforms,
     /// Redraw the documents' pictures of the demo and of the lab, and check figures in documents
     ///

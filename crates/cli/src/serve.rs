@@ -83,7 +83,8 @@ pub(crate) struct ServeCommand {
     ///
     /// Clients are distributed across the threads, which all listen at the same addresses.
     /// Connections stay in their threads when clients migrate: with CAP_BPF by eBPF, otherwise by
-    /// classic BPF. The default counts the cores that this program may use.
+    /// classic BPF. The default counts the cores that this program may use. Systems other than
+    /// Linux have one thread.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
     #[command(flatten)]

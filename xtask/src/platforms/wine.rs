@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::install;
-use crate::bounded::{Server, finish};
+use crate::bounded::{Finished, Server, finish, last_lines};
 use crate::command::{self, cargo};
 
 /// The C compiler and linker.
@@ -43,8 +43,14 @@ const PAIRS: [(System, System); 3] = [
     (System::Linux, System::Windows),
 ];
 
-/// Downloads a file between the two programs in each pairing, and compares its bytes. Returns the
-/// number of downloads.
+/// Names of the file `small` in a folder on Windows.
+const FOUND: [&str; 2] = ["small", "SMALL"];
+/// Other names on Windows: of a stream, a drive, a device, and of what is hidden.
+const NOT_FOUND: [&str; 7] =
+    ["small::$DATA", "small.", "C:/small", "NUL", "..%5csmall", ".hidden/small", "HIDDEN~1/small"];
+
+/// Runs the program for Windows: downloads in each pairing, with their bytes compared; names of
+/// files; and commands that need Linux. Returns the number of these tests.
 pub(super) fn run(windows: &Path) -> Result<usize, String> {
     install::debian(&["wine", "wine64"], "wine")?;
     let linux = command::tested("clearway")?;
@@ -55,7 +61,11 @@ pub(super) fn run(windows: &Path) -> Result<usize, String> {
             .download(server, client)
             .map_err(|error| format!("server on {server:?}, client on {client:?}: {error}"))?;
     }
-    Ok(PAIRS.len())
+    eprintln!("xtask: names of files, and commands that need Linux");
+    bench.look_up()?;
+    bench.refuse("balance")?;
+    bench.refuse("doctor")?;
+    Ok(PAIRS.len() + 3)
 }
 
 /// The programs, and the folder with Wine's files and those that are downloaded.
@@ -121,25 +131,66 @@ impl Bench {
         }
     }
 
-    fn download(&self, server: System, client: System) -> Result<(), String> {
-        let mut serve = self.program(server);
-        serve.args(["serve", &self.path(server, "site"), "--listen", "127.0.0.1:0"]);
-        serve.args(["--save-cert", &self.path(server, "cert.pem")]);
-        let mut running = Server::start(serve, &self.folder.join("server.log"))?;
-        running.wait(|log| address(log).is_some())?;
-        let log = running.log();
-        let url = format!("https://{}/file", address(&log).ok_or("no address")?);
-        let got = self.folder.join("got");
+    /// Starts a server for the folder `site`. Returns it with its URL.
+    fn serve(&self, system: System) -> Result<(Server, String), String> {
+        let mut serve = self.program(system);
+        serve.args(["serve", &self.path(system, "site"), "--listen", "127.0.0.1:0"]);
+        serve.args(["--save-cert", &self.path(system, "cert.pem")]);
+        let mut server = Server::start(serve, &self.folder.join("server.log"))?;
+        server.wait(|log| address(log).is_some())?;
+        let log = server.log();
+        Ok((server, format!("https://{}", address(&log).ok_or("no address")?)))
+    }
+
+    /// Downloads `url` to the file `got`.
+    fn get(&self, system: System, url: &str) -> Result<Finished, String> {
         // It may not be there.
-        let _ = fs::remove_file(&got);
-        let mut get = self.program(client);
-        get.args(["get", "--quiet", "--ca", &self.path(client, "cert.pem")]);
-        get.args(["--output", &self.path(client, "got"), &url]);
-        finish(get, DOWNLOAD)?.success()?;
-        match is_same(&self.folder.join("site/file"), &got) {
+        let _ = fs::remove_file(self.folder.join("got"));
+        let mut get = self.program(system);
+        get.args(["get", "--quiet", "--ca", &self.path(system, "cert.pem")]);
+        get.args(["--output", &self.path(system, "got"), url]);
+        finish(get, DOWNLOAD)
+    }
+
+    /// Downloads a file, and compares its bytes.
+    fn download(&self, server: System, client: System) -> Result<(), String> {
+        let (_running, url) = self.serve(server)?;
+        self.get(client, &format!("{url}/file"))?.success()?;
+        match is_same(&self.folder.join("site/file"), &self.folder.join("got")) {
             Ok(true) => Ok(()),
             Ok(false) => Err("the downloaded bytes differ from those served".to_owned()),
             Err(error) => Err(format!("cannot read the downloaded file: {error}")),
+        }
+    }
+
+    /// Checks which names lead to a file on Windows, and which lead to nothing.
+    fn look_up(&self) -> Result<(), String> {
+        let site = self.folder.join("site");
+        let written = fs::create_dir_all(site.join(".hidden"))
+            .and_then(|()| fs::write(site.join(".hidden/small"), "hidden"))
+            .and_then(|()| fs::write(site.join("small"), "small"));
+        written.map_err(|error| format!("{}: {error}", site.display()))?;
+        let (_running, url) = self.serve(System::Windows)?;
+        for name in FOUND {
+            self.get(System::Linux, &format!("{url}/{name}"))?.success()?;
+        }
+        for name in NOT_FOUND {
+            let got = self.get(System::Linux, &format!("{url}/{name}"))?;
+            if got.is_success || !got.text.contains("404 Not Found") {
+                return Err(format!("{name} should lead to nothing: {}", last_lines(&got.text)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a command which needs Linux says so.
+    fn refuse(&self, command: &str) -> Result<(), String> {
+        let mut program = self.program(System::Windows);
+        program.args([command, "--an-option"]);
+        let refused = finish(program, DOWNLOAD)?;
+        match !refused.is_success && refused.text.contains("Linux") {
+            true => Ok(()),
+            false => Err(format!("{command} does not refuse: {}", last_lines(&refused.text))),
         }
     }
 }
