@@ -224,7 +224,7 @@ pub enum Certainty {
 pub struct Evidence {
     /// The counter's source and name (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
     pub counter: String,
-    /// The counter's rise.
+    /// The increase of the counter.
     pub rise: u64,
 }
 

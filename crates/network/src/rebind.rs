@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// The moments at which the NAT in front of the client discards its mapping and creates a new one.
+/// The times at which the NAT in front of the client discards its mapping and creates a new one.
 ///
 /// The NAT is at the client's end of the link: a datagram to the server gets the mapping that is
 /// current when it enters the link; a datagram to the client is dropped if its mapping is no longer

@@ -79,7 +79,7 @@ pub struct Report {
     pub shares: Shares,
 }
 
-/// A detector of one problem, or of several of one kind.
+/// Detects one problem, or several related ones.
 trait Detector: Duplicate + Send {
     /// Processes an event, which `state` already includes.
     fn on_event(&mut self, event: &Event, state: &State);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The magic number of a little-endian pcap file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
-/// The link type LINKTYPE_RAW, with which packets begin with the IP header.
+/// The link type LINKTYPE_RAW: packets start with the IP header.
 const RAW_IP: u32 = 101;
 /// Maximum packet size that is written without truncation.
 const SNAP_LENGTH: u32 = 65_535;

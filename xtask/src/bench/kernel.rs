@@ -8,7 +8,7 @@ use std::fs;
 pub(super) struct UdpErrors {
     /// `InErrors`: datagrams that could not be delivered for any reason.
     pub(super) input: u64,
-    /// `RcvbufErrors`: those of the `InErrors` that did not fit into a socket's buffer.
+    /// `RcvbufErrors`: the subset of `InErrors` caused by a full receive buffer of a socket.
     pub(super) receive_buffer: u64,
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 /// Maximum size in bytes of the newest records kept for readers who connect late. The beginning of
 /// the log is always kept, since the rest cannot be parsed without it.
 const MAX_BYTES: usize = 16 << 20;
-/// Memory that a piece takes in addition to its bytes.
+/// Memory overhead per piece, in bytes.
 const PIECE_COST: usize = 64;
 
 /// A log that is read while it is written. A slow reader misses records, but never gets a partial

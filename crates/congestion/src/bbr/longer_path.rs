@@ -53,7 +53,8 @@ pub(super) struct LongerPath {
     is_longer: bool,
     /// The minimum round-trip time of the last round.
     last_round: Option<Duration>,
-    /// Whether the current ACK ended a round in which every sample was longer.
+    /// Whether the current ACK ended a round in which every RTT sample was longer
+    /// than queues explain.
     is_suspected: bool,
     /// When the newest packet of the last sample was sent, and the RTT of that sample.
     last: Option<(Timestamp, Duration)>,

@@ -99,9 +99,9 @@ impl QlogDirectory {
         self
     }
 
-    /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind
-    /// of [`QlogError`], no matter how many connections there are, because a full disk ends all
-    /// logs at once.
+    /// Calls `on_error` when a log cannot be started, ends early or has gaps. Each kind of
+    /// [`QlogError`] is reported only once, regardless of the number of connections, because a full
+    /// disk ends all logs at once.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         let reported: Mutex<Vec<Discriminant<QlogError>>> = Mutex::default();
         self.on_error = Some(Arc::new(move |error| {

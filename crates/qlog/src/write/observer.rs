@@ -90,7 +90,7 @@ impl QlogObserver {
         self
     }
 
-    /// Makes the log end, or not begin, while `folder` has no room.
+    /// Stops the log, or prevents it from starting, while `folder` is full.
     pub(super) fn within(mut self, folder: Arc<Folder>) -> Self {
         self.folder = Some(folder);
         self

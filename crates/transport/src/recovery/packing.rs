@@ -105,7 +105,7 @@ impl Packing for Recovery {
 }
 
 impl Recovery {
-    /// Returns whether no timer is set, no results wait to be taken, and the ledger can be packed.
+    /// Returns whether no timer is set, no results are pending, and the ledger can be compacted.
     fn is_settled(&self) -> bool {
         !self.batch.is_used()
             && self.pacer_deadline().is_none()

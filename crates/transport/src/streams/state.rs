@@ -172,7 +172,7 @@ pub(super) enum ReceiveState {
     ResetRead,
 }
 
-/// An event of the receiving part.
+/// An event of the receiving part of a stream (RFC 9000 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReceiveInput {
     /// A STREAM frame with the FIN was received.

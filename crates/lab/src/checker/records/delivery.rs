@@ -26,7 +26,8 @@ enum Sequence {
     Stream(StreamId),
 }
 
-/// What a control frame is about. The newest frame on a subject supersedes earlier ones.
+/// What a control frame is about. A newer frame of the same kind, about the same stream if there is
+/// one, supersedes earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {
     ResetStream(StreamId),

@@ -152,7 +152,7 @@ impl TlsServerSettings {
     }
 }
 
-/// Combines a certificate chain, starting with the owner's certificate, and its private key.
+/// Combines a certificate chain, with the end-entity certificate first, and its private key.
 ///
 /// # Errors
 /// If the key cannot be used, or does not belong to the certificate.
