@@ -20,7 +20,8 @@ use program::Program;
 
 /// The targets to build for. Archives for Windows targets are in zip format. The first target runs
 /// on this machine, so its program writes the manual pages.
-const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
+const TARGETS: [&str; 3] =
+    ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "x86_64-pc-windows-gnu"];
 /// The target whose binary the Debian package contains.
 const OF_DEBIAN: &str = "x86_64-unknown-linux-gnu";
 /// The target whose binary Homebrew installs: it is statically linked and does not depend on the C

@@ -18,6 +18,7 @@ mod figures;
 mod fuzz;
 mod gallery;
 mod handshakes;
+mod install;
 mod interop;
 mod live;
 mod measure;
@@ -97,8 +98,8 @@ enum Task {
     },
     /// Build the files of a release in target/dist-out
     ///
-    /// An archive for each target, a Debian package, a bill of materials (SBOM), a Homebrew formula and SHA256SUMS. Needs the
-    /// targets' standard libraries (rustup) and musl-tools; takes half an hour on two cores.
+    /// An archive for each target, a Debian package, a bill of materials (SBOM), a Homebrew formula and SHA256SUMS. Needs
+    /// rustup; installs the targets' standard libraries, and with root musl-tools, MinGW and zip. Takes 40 minutes on two cores.
     Dist(dist::DistOptions),
     /// Reproduce the experiment of docs/udp-loss.md on this machine
     ///
@@ -133,10 +134,15 @@ enum Task {
     PeersDebian(peers_debian::PeersDebianOptions),
     /// Check library and program for macOS, Windows, FreeBSD and WebAssembly; run it under Wine
     ///
-    /// Clippy checks the Rust code, and zig and MinGW compile the C code of dependencies. The program for Windows is linked, and
-    /// downloads 100 MB from and to itself and the program for Linux. Needs rustup and python3; installs the standard libraries,
-    /// zig, and with root MinGW and Wine. Takes half an hour if nothing is built yet.
-    Platforms,
+    /// Clippy checks the Rust code; zig, MinGW and GCC compile the C code of dependencies. Tests for AArch64 and s390x run under
+    /// QEMU. The program for Windows is linked, and under Wine downloads 100 MB from itself, and from and to the program for Linux.
+    /// Needs rustup and python3; installs the standard libraries, zig, and with root the cross compilers, QEMU, MinGW and Wine.
+    /// Takes 40 minutes if nothing is built yet.
+    Platforms {
+        /// Check only this target; can be repeated
+        #[arg(long, value_name = "TRIPLE")]
+        target: Vec<String>,
+    },
     /// Redraw the documents' pictures of the demo and of the lab, and check figures in documents
     ///
     /// Fails if a picture did not agree with the program, or if a figure does not agree with the code or with the document that it
@@ -200,7 +206,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Features => features::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::PeersDebian(options) => peers_debian::run(&options),
-        Task::Platforms => platforms::run(),
+        Task::Platforms { target } => platforms::run(&target),
         Task::Figures { program } => figures::run(&program.map_or_else(command::program, Ok)?),
         Task::Storms(options) => attack::storms::run(&options),
         Task::Surface { write } => surface::run(write),

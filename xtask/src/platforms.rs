@@ -5,15 +5,18 @@
 //! linked, so a placeholder takes the C compiler's place. For the program, zig or MinGW compiles
 //! the C code of its dependencies.
 
-mod install;
+mod emulation;
 mod wine;
 mod zig;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use self::emulation::{Emulator, TestRun};
 use crate::command::{self, cargo};
+use crate::install;
 
 /// A target, what to check for it, and how to run it.
 struct Platform {
@@ -34,13 +37,20 @@ enum Compiler {
     Zig(&'static str),
     /// MinGW.
     MinGw,
+    /// Debian's cross compiler, which the emulator installs.
+    Gcc,
 }
 
-/// How a program for the target is made and run.
-struct Execution {
-    link: fn(target: &str) -> Result<PathBuf, String>,
-    /// Returns the number of tests that have passed, all of them.
-    run: fn(program: &Path) -> Result<usize, String>,
+/// How code for the target is linked and run.
+enum Execution {
+    /// The program is tested from outside.
+    Program {
+        link: fn(target: &str) -> Result<PathBuf, String>,
+        /// Returns the number of tests that have passed, all of them.
+        run: fn(program: &Path) -> Result<usize, String>,
+    },
+    /// Tests of crates run under QEMU.
+    Tests(Emulator),
 }
 
 /// The library with what does not need a C compiler.
@@ -85,21 +95,99 @@ const SANS_IO: &[&str] = &[
     "--package",
     "clearway-units",
 ];
+/// Crates without I/O, with the cryptography that compiles to WebAssembly.
+const WITHOUT_IO: &[&str] = &[
+    "--package",
+    "clearway-units",
+    "--package",
+    "clearway-wire",
+    "--package",
+    "clearway-congestion",
+    "--package",
+    "clearway-transport",
+    "--package",
+    "clearway-http3",
+    "--package",
+    "clearway-qlog",
+    "--no-default-features",
+    "--features",
+    "clearway-transport/ring,clearway-http3/transport,clearway-qlog/read",
+];
+/// Crates whose tests run on AArch64.
+const EMULATED: &[&str] = &[
+    "--package",
+    "clearway-units",
+    "--package",
+    "clearway-wire",
+    "--package",
+    "clearway-congestion",
+    "--package",
+    "clearway-transport",
+    "--package",
+    "clearway-http3",
+    "--package",
+    "clearway-balancer",
+];
+/// Crates whose tests run on a processor with the other byte order.
+const BIG_ENDIAN: &[&str] = &[
+    "--package",
+    "clearway-units",
+    "--package",
+    "clearway-wire",
+    "--package",
+    "clearway-http3",
+    "--package",
+    "clearway-qlog",
+];
+/// The crate with the sockets and threads.
+const SOCKETS: &[&str] = &["--package", "clearway-io", "--lib"];
 
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
-const PLATFORMS: [Platform; 7] = [
+const PLATFORMS: [Platform; 10] = [
     library("aarch64-apple-darwin"),
     library(WINDOWS),
     library("x86_64-unknown-freebsd"),
     Platform { selection: SANS_IO, ..library("wasm32-unknown-unknown") },
+    Platform { selection: WITHOUT_IO, ..library("wasm32-wasip2") },
+    emulated("aarch64-unknown-linux-gnu", EMULATED, AARCH64),
+    emulated("s390x-unknown-linux-gnu", BIG_ENDIAN, S390X),
     program("aarch64-apple-darwin", Compiler::Zig("aarch64-macos"), "clippy; C by zig"),
     program("x86_64-unknown-freebsd", Compiler::Zig("x86_64-freebsd"), "clippy; C by zig"),
     Platform {
-        execution: Some(Execution { link: wine::link, run: wine::run }),
+        execution: Some(Execution::Program { link: wine::link, run: wine::run }),
         ..program(WINDOWS, Compiler::MinGw, "clippy; C and linker by MinGW; run under Wine")
     },
 ];
+
+const AARCH64: Emulator = Emulator {
+    architecture: "aarch64",
+    debian: "arm64",
+    runs: &[
+        TestRun { selection: EMULATED, environment: &[], arguments: &[] },
+        TestRun {
+            selection: SOCKETS,
+            environment: &[("CLEARWAY_POLLER", "portable")],
+            arguments: &[],
+        },
+    ],
+};
+
+const S390X: Emulator = Emulator {
+    architecture: "s390x",
+    debian: "s390x",
+    runs: &[TestRun { selection: BIG_ENDIAN, environment: &[], arguments: &[] }],
+};
+
+const fn emulated(
+    target: &'static str,
+    selection: &'static [&'static str],
+    emulator: Emulator,
+) -> Platform {
+    let execution = Some(Execution::Tests(emulator));
+    let how = "clippy; C and linker by GCC; tests under QEMU";
+    Platform { target, selection, compiler: Compiler::Gcc, execution, how }
+}
 
 const fn library(target: &'static str) -> Platform {
     let how = "clippy; without C";
@@ -139,12 +227,19 @@ impl Verdict {
     }
 }
 
-/// Checks all targets, and prints the table. Fails if one of them has an error or a warning, or a
-/// test fails.
-pub(crate) fn run() -> Result<(), String> {
+/// Checks the targets in `only`, or all of them if it is empty, and prints the table. Fails if one of
+/// them has an error or a warning, or a test fails.
+pub(crate) fn run(only: &[String]) -> Result<(), String> {
+    if let Some(unknown) = only.iter().find(|name| PLATFORMS.iter().all(|it| it.target != **name)) {
+        let known: BTreeSet<&str> = PLATFORMS.iter().map(|platform| platform.target).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        return Err(format!("unknown target {unknown}; known are {}", known.join(", ")));
+    }
+    let is_selected =
+        |platform: &&Platform| only.is_empty() || only.iter().any(|name| *name == platform.target);
     let mut failed = Vec::new();
     let mut lines = vec![heading()];
-    for platform in &PLATFORMS {
+    for platform in PLATFORMS.iter().filter(is_selected) {
         let began = Instant::now();
         let mut row = Row::default();
         failed.extend(examine(platform, &mut row).err());
@@ -158,14 +253,26 @@ pub(crate) fn run() -> Result<(), String> {
 fn examine(platform: &Platform, row: &mut Row) -> Result<(), String> {
     row.checked = Verdict::Failed;
     install::standard_library(platform.target)?;
+    if let Some(Execution::Tests(emulator)) = &platform.execution {
+        emulator.install()?;
+    }
     check(platform)?;
     row.checked = Verdict::Passed;
     let Some(execution) = &platform.execution else { return Ok(()) };
     row.linked = Verdict::Failed;
-    let program = (execution.link)(platform.target)?;
+    let run: Box<dyn Fn() -> Result<usize, String>> = match execution {
+        Execution::Program { link, run } => {
+            let program = link(platform.target)?;
+            Box::new(move || run(&program))
+        }
+        Execution::Tests(emulator) => {
+            emulator.link(platform.target)?;
+            Box::new(|| emulator.run(platform.target))
+        }
+    };
     row.linked = Verdict::Passed;
     row.tested = Verdict::Failed;
-    row.tests = (execution.run)(&program)?;
+    row.tests = run()?;
     row.tested = Verdict::Passed;
     Ok(())
 }
@@ -185,6 +292,7 @@ fn compile_c_with(compiler: &Compiler, target: &str, cargo: &mut Command) -> Res
     let [cc, ar] = match compiler {
         Compiler::None => ["true", "true"].map(PathBuf::from),
         Compiler::Zig(target) => zig::compiler(target)?,
+        Compiler::Gcc => return Ok(()),
         Compiler::MinGw => return install::debian(&["gcc-mingw-w64-x86-64"], wine::MINGW),
     };
     cargo.env(format!("CC_{name}"), cc).env(format!("AR_{name}"), ar);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::Release;
 use crate::command::{self, cargo, target};
+use crate::install;
 
 /// A built program.
 pub(super) struct Program {
@@ -16,6 +17,15 @@ impl Program {
     /// Builds the program for a target, without debug information.
     pub(super) fn build(release: &Release, triple: &'static str) -> Result<Self, String> {
         let Release { profile, .. } = release;
+        install::standard_library(triple)?;
+        match triple {
+            "x86_64-unknown-linux-musl" => install::debian(&["musl-tools"], "musl-gcc")?,
+            "x86_64-pc-windows-gnu" => {
+                install::debian(&["gcc-mingw-w64-x86-64"], "x86_64-w64-mingw32-gcc")?;
+                install::debian(&["zip"], "zip")?;
+            }
+            _ => {}
+        }
         let mut build = cargo(&["build", "--locked", "--package", "clearway-cli"]);
         build.args(["--target", triple, "--profile", profile]);
         build.args(["--config", &format!("profile.{profile}.strip=\"debuginfo\"")]);

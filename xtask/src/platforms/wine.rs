@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::install;
 use crate::bounded::{Finished, Server, finish, last_lines};
 use crate::command::{self, cargo};
+use crate::install;
 
 /// The C compiler and linker.
 pub(super) const MINGW: &str = "x86_64-w64-mingw32-gcc";

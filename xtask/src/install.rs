@@ -1,11 +1,11 @@
-//! Installs what a target needs.
+//! Installs compilers and standard libraries for other targets.
 
 use std::process::{Command, Stdio};
 
 use crate::command;
 
 /// Installs the standard library for `target`, unless it is there.
-pub(super) fn standard_library(target: &str) -> Result<(), String> {
+pub(crate) fn standard_library(target: &str) -> Result<(), String> {
     let mut rustup = Command::new("rustup");
     rustup.args(["target", "add", target]).current_dir(command::root()).stderr(Stdio::null());
     command::output(&format!("installing the standard library for {target}"), &mut rustup)?;
@@ -13,11 +13,16 @@ pub(super) fn standard_library(target: &str) -> Result<(), String> {
 }
 
 /// Installs Debian packages, unless `program` can be run.
-pub(super) fn debian(packages: &[&str], program: &str) -> Result<(), String> {
+pub(crate) fn debian(packages: &[&str], program: &str) -> Result<(), String> {
     let found = Command::new(program).arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
+    install(packages)
+}
+
+/// Installs Debian packages.
+pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
     let mut apt = Command::new("apt-get");
     apt.args(["install", "--yes", "--no-install-recommends"]).args(packages);
     command::run(&format!("installing {}", packages.join(" ")), &mut apt)
