@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
-    Accept, Acceptor, Admission, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle,
-    ShardStatistics, Steering,
+    Accept, Acceptor, Admission, ApplicationFactory, ConnectFailure, ConnectRequest,
+    DatagramSocket, Decision, GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure,
+    ShardGroup, ShardHandle, ShardStatistics, Steering,
 };
 #[cfg(feature = "quic-lb")]
 use clearway_io::{QuicLb, RotateQuicLbError};
@@ -213,6 +213,22 @@ impl Endpoint {
         Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), None, shared)
     }
 
+    /// Creates an endpoint that initiates connections through `socket`, for example through a tunnel.
+    /// Its connections cannot migrate to another local address.
+    ///
+    /// # Errors
+    /// Fails if the thread cannot be created.
+    pub fn client_over(socket: impl DatagramSocket + 'static) -> io::Result<Self> {
+        let config = EndpointConfig {
+            id_generator: Arc::new(RandomIds),
+            reset_key: ResetKey::new(&clearway_io::seed()?),
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+        };
+        clearway_transport::prepare_randomness();
+        let group = clearway_io::spawn_group_over(Box::new(socket), config)?;
+        Ok(Self::of_group(group, None, EndpointShared::new()))
+    }
+
     /// Creates an endpoint at the local address `bind` that accepts connections, and can also
     /// initiate them.
     ///
@@ -313,6 +329,14 @@ impl Endpoint {
         clearway_transport::prepare_randomness();
         let memory_budget = options.memory_budget.clone();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
+        Ok(Self::of_group(group, memory_budget, shared))
+    }
+
+    fn of_group(
+        group: ShardGroup,
+        memory_budget: Option<MemoryBudget>,
+        shared: Arc<EndpointShared>,
+    ) -> Self {
         let idle = Arc::downgrade(&shared);
         group.on_idle(move || {
             if let Some(shared) = idle.upgrade() {
@@ -320,7 +344,7 @@ impl Endpoint {
             }
         });
         let owner = Owner { group, memory_budget, begun: AtomicUsize::new(0), shared };
-        Ok(Self { owner: Arc::new(owner), default_client: None })
+        Self { owner: Arc::new(owner), default_client: None }
     }
 
     /// Sets the configuration for connections that this clone of the endpoint, and clones made from

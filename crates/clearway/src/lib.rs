@@ -159,6 +159,12 @@ pub mod congestion {
     };
 }
 
+/// Sockets that do not belong to the operating system, for
+/// [`Endpoint::client_over`](crate::Endpoint::client_over).
+pub mod socket {
+    pub use clearway_io::{Batch, DatagramSocket, EcnCodepoint, Meta, SendOutcome};
+}
+
 /// Transport types used by [`Application`]s, [`Observer`]s and custom TLS sessions, in addition to
 /// the types that this crate exports at the top level.
 pub mod transport {

@@ -13,12 +13,14 @@ use clearway_transport::{ConnectionIdGenerator, EndpointConfig, ServerConfig};
 use crate::acceptor::{Acceptor, Admission, ServerSetup};
 use crate::balancers::Balancers;
 use crate::census::Census;
+use crate::datagram_socket::DatagramSocket;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
 #[cfg(feature = "quic-lb")]
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::shard::{
-    GroupStart, PeerShards, ShardSetup, Sockets, listen, long_headers, spawn_within, start,
+    GroupStart, PeerShards, ShardSetup, Sockets, listen, long_headers, spawn_over, spawn_within,
+    start,
 };
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::system::restart::{
@@ -75,6 +77,16 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
+    fn of_one(shard: ShardHandle) -> Self {
+        Self {
+            shards: vec![shard],
+            steering: None,
+            #[cfg(feature = "quic-lb")]
+            quic_lb: None,
+            _keeper: None,
+        }
+    }
+
     /// Returns the shards, of which there is at least one.
     pub fn shards(&self) -> &[ShardHandle] {
         &self.shards
@@ -196,6 +208,18 @@ pub fn spawn_group_with(
     spawn_steered(address, count, config, server, options, Steering::BEST)
 }
 
+/// Starts one shard for clients, which sends and receives through `socket`. Its connections cannot
+/// migrate to another local address.
+///
+/// # Errors
+/// Fails if the system provides no random seed, event descriptor or thread.
+pub fn spawn_group_over(
+    socket: Box<dyn DatagramSocket>,
+    config: EndpointConfig,
+) -> io::Result<ShardGroup> {
+    Ok(ShardGroup::of_one(spawn_over(socket, config)?))
+}
+
 /// Like [`spawn_group_with`], but uses `steering` as the best steering method.
 pub(crate) fn spawn_steered(
     address: SocketAddr,
@@ -221,14 +245,7 @@ pub(crate) fn spawn_steered(
         let server = server.zip(acceptor(0));
         let setup = |(config, acceptor)| ServerSetup { config, acceptor, admission };
         let server = server.map(setup);
-        let shards = vec![spawn_within(address, config, server, memory_budget)?];
-        return Ok(ShardGroup {
-            shards,
-            steering: None,
-            #[cfg(feature = "quic-lb")]
-            quic_lb: None,
-            _keeper: None,
-        });
+        return Ok(ShardGroup::of_one(spawn_within(address, config, server, memory_budget)?));
     }
     // Reports too many balancers before anything is opened or taken over.
     let balancers = Balancers::new(&admission.balancers)?;

@@ -74,6 +74,7 @@ mod acceptor;
 mod application;
 mod balancers;
 mod census;
+mod datagram_socket;
 mod datagrams;
 mod failures;
 mod group;
@@ -95,8 +96,12 @@ mod via;
 pub use acceptor::{Accept, Acceptor, Admission, Decision, ServerSetup};
 pub use application::Application;
 pub use balancers::MAX_BALANCERS;
+pub use clearway_udp::{Batch, EcnCodepoint, Meta, SendOutcome};
+pub use datagram_socket::DatagramSocket;
 pub use failures::{ConnectFailure, MigrateFailure, ShardFailure};
-pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
+pub use group::{
+    GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_over, spawn_group_with,
+};
 pub use guarded::guard;
 pub use mailbox::{
     ApplicationFactory, ConnectRequest, ConnectionWaker, Migration, MigrationStarted, ShardHandle,

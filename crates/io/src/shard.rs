@@ -7,6 +7,7 @@
 //! is nothing left to do, it sleeps until the next deadline, datagram or command.
 
 mod attempts;
+mod channel;
 mod connections;
 mod deadlines;
 mod frontier;
@@ -35,6 +36,7 @@ use rustix::fd::AsFd;
 
 use crate::acceptor::{Acceptor, Admission, ServerSetup};
 use crate::balancers::Balancers;
+use crate::datagram_socket::DatagramSocket;
 use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
@@ -47,6 +49,7 @@ use crate::system::restart::{HandOver, Pipe, Piped};
 use crate::system::sources::Sources;
 use crate::tasks::{TASK, Tasks};
 
+use channel::Channel;
 use connections::{Connections, REPLY};
 use frontier::{Frontier, ReceivedAll};
 use intake::{Intake, count};
@@ -74,6 +77,29 @@ pub fn spawn(
     server: Option<ServerSetup>,
 ) -> io::Result<ShardHandle> {
     spawn_within(address, config, server, None)
+}
+
+/// Starts a shard for clients that sends and receives through `socket`.
+///
+/// # Errors
+/// If the system provides no random seed, event descriptor or thread.
+pub(crate) fn spawn_over(
+    socket: Box<dyn DatagramSocket>,
+    config: EndpointConfig,
+) -> io::Result<ShardHandle> {
+    let mailbox = Arc::new(Mailbox::new());
+    let sockets = Sockets::new(Channel::provided(socket, &mailbox));
+    start(ShardSetup {
+        sockets,
+        config,
+        server: None,
+        acceptor: None,
+        admission: Admission::default(),
+        mailbox,
+        peer_shards: None,
+        predecessor: None,
+        memory_budget: None,
+    })
 }
 
 /// Like [`spawn`], within a memory budget.
@@ -147,7 +173,7 @@ pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
         memory_budget,
     } = start;
     let balancers = Balancers::new(&admission.balancers)?;
-    let address = sockets.main().map(Socket::local_address);
+    let address = sockets.main().map(Channel::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
     let random = Random::from_seed(seed()?);
@@ -202,7 +228,8 @@ pub(crate) fn listen_at_preferred(
         let named = |error: io::Error| {
             io::Error::new(error.kind(), PreferredAddressUnusable { address, error })
         };
-        let socket = Socket::bind_beside(address, sockets.main()).map_err(named)?;
+        let socket = Socket::bind_beside(address, sockets.main().and_then(Channel::system))
+            .map_err(named)?;
         let port = socket.local_address().port();
         sockets.add_permanent(socket);
         io::Result::Ok(port)
@@ -536,7 +563,7 @@ impl Shard {
 impl Shard {
     /// Ends the shard because of a failure, which everyone waiting for it learns.
     fn fail(&mut self, failure: ShardFailure) {
-        let local = self.sockets.main().map(Socket::local_address);
+        let local = self.sockets.main().map(Channel::local_address);
         tracing::error!(
             error = %failure,
             address = local.map(tracing::field::display),

@@ -59,11 +59,14 @@ impl ReceiveFailures {
     }
 }
 
-/// Returns whether the descriptor or the call itself is invalid, so that waiting does not help.
+/// Returns whether the descriptor or the call itself is invalid, so that waiting does not help. A
+/// socket that is not one of the system has ended if it is not connected.
 fn is_final(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
     let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
-    errno.is_some_and(|errno| wrong.contains(&errno))
+    match Errno::from_io_error(error) {
+        Some(errno) => wrong.contains(&errno),
+        None => error.kind() == io::ErrorKind::NotConnected,
+    }
 }
 
 #[cfg(test)]
@@ -111,5 +114,8 @@ mod tests {
             let verdict = ReceiveFailures::default().on_failure(Timestamp::ORIGIN, &error(errno));
             assert_eq!(verdict, Verdict::Never, "{errno:?}");
         }
+        let ended = io::ErrorKind::NotConnected.into();
+        let verdict = ReceiveFailures::default().on_failure(Timestamp::ORIGIN, &ended);
+        assert_eq!(verdict, Verdict::Never);
     }
 }

@@ -13,6 +13,7 @@ mod path_mtu;
 mod qlog;
 mod quic_lb;
 mod shards;
+mod sockets;
 mod streams;
 mod support;
 mod tasks;

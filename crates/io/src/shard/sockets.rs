@@ -11,6 +11,7 @@ use clearway_transport::SocketIndex;
 use clearway_udp::{ReceiveBuffer, ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 
+use super::channel::Channel;
 use crate::failures::MigrateFailure;
 use crate::system::sources::{Interest, Readiness};
 
@@ -20,7 +21,7 @@ pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;
 
 /// A socket with its shard's state.
 pub(super) struct Open {
-    pub(super) socket: Socket,
+    pub(super) socket: Channel,
     pub(super) failures: ReceiveFailures,
     /// Whether the socket may have something to receive.
     pub(super) is_readable: bool,
@@ -45,10 +46,10 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// Creates the set with `main`, the socket on which connections begin, as number 0.
-    pub(crate) fn new(main: Socket) -> Self {
+    pub(crate) fn new(main: impl Into<Channel>) -> Self {
         let (open, buffer) = (BTreeMap::new(), ReceiveBuffer::new());
         let mut sockets = Self { open, next: 0, is_listening: true, buffer };
-        sockets.add_permanent(main);
+        sockets.insert(main.into(), None);
         sockets
     }
 
@@ -65,19 +66,19 @@ impl Sockets {
     }
 
     /// Returns the socket at which the shard listens.
-    pub(crate) fn main(&self) -> Option<&Socket> {
+    pub(crate) fn main(&self) -> Option<&Channel> {
         self.open.get(&SocketIndex::default()).map(|open| &open.socket)
     }
 
     /// Adds a permanent socket, at which clients may also reach the shard.
     pub(crate) fn add_permanent(&mut self, socket: Socket) {
-        self.insert(socket, None);
+        self.insert(socket.into(), None);
     }
 
     /// Adds a secondary socket that listens at the same address as this shard's socket `known_as`:
     /// a socket for long headers, or one from a shard that has ended.
     pub(crate) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
-        let index = self.insert(socket, None);
+        let index = self.insert(socket.into(), None);
         if let Some(open) = self.open.get_mut(&index) {
             open.known_as = known_as;
         }
@@ -86,7 +87,8 @@ impl Sockets {
     /// Removes all listening sockets when the shard ends, each with the index of its address.
     pub(super) fn take_listening(&mut self) -> Vec<(SocketIndex, Socket)> {
         let open = std::mem::take(&mut self.open).into_values();
-        open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
+        let listening = open.filter(|it| it.users.is_none());
+        listening.filter_map(|it| Some((it.known_as, it.socket.into_system()?))).collect()
     }
 
     /// Returns whether `index` is the index of a listening socket.
@@ -99,7 +101,7 @@ impl Sockets {
     pub(crate) fn listening(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let own = all.filter(|(index, open)| open.known_as == **index);
-        own.map(|(index, open)| (*index, &open.socket))
+        own.filter_map(|(index, open)| Some((*index, open.socket.system()?)))
     }
 
     /// Returns the secondary listening sockets, each with the index of the primary socket at the
@@ -107,10 +109,10 @@ impl Sockets {
     pub(crate) fn beside(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let beside = all.filter(|(index, open)| open.known_as != **index);
-        beside.map(|(_, open)| (open.known_as, &open.socket))
+        beside.filter_map(|(_, open)| Some((open.known_as, open.socket.system()?)))
     }
 
-    fn insert(&mut self, socket: Socket, users: Option<usize>) -> SocketIndex {
+    fn insert(&mut self, socket: Channel, users: Option<usize>) -> SocketIndex {
         let index = SocketIndex(self.next);
         // 2^32 migrations in one shard would take centuries.
         self.next = self.next.saturating_add(1);
@@ -120,11 +122,11 @@ impl Sockets {
         index
     }
 
-    pub(super) fn get(&self, index: SocketIndex) -> Option<&Socket> {
+    pub(super) fn get(&self, index: SocketIndex) -> Option<&Channel> {
         self.open.get(&index).map(|open| &open.socket)
     }
 
-    pub(super) fn get_mut(&mut self, index: SocketIndex) -> Option<&mut Socket> {
+    pub(super) fn get_mut(&mut self, index: SocketIndex) -> Option<&mut Channel> {
         self.open.get_mut(&index).map(|open| &mut open.socket)
     }
 
@@ -142,7 +144,7 @@ impl Sockets {
 
     /// Returns how many datagrams of one size the kernel accepts in one call (GSO).
     pub(super) fn max_gso_segments(&self) -> usize {
-        self.get(SocketIndex::default()).map_or(1, Socket::max_gso_segments)
+        self.get(SocketIndex::default()).map_or(1, Channel::max_gso_segments)
     }
 
     /// Returns the socket at `local` for a connection to `remote`: an open socket at exactly this
@@ -153,6 +155,9 @@ impl Sockets {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<(SocketIndex, Option<IpAddr>), MigrateFailure> {
+        if self.main().is_some_and(|main| main.system().is_none()) {
+            return Err(failed(local, io::ErrorKind::Unsupported.into()));
+        }
         let bind = local_like(local, remote).ok_or(MigrateFailure::OtherFamily(local))?;
         let known = self.open.iter_mut().find(|(_, open)| open.socket.local_address() == bind);
         let index = match known {
@@ -167,7 +172,7 @@ impl Sockets {
                     return Err(MigrateFailure::TooManySockets { limit: MAX_MIGRATION_SOCKETS });
                 }
                 let socket = Socket::bind(bind).map_err(|error| failed(local, error))?;
-                self.insert(socket, Some(1))
+                self.insert(socket.into(), Some(1))
             }
         };
         match local_ip(bind.ip(), remote) {
@@ -231,7 +236,9 @@ impl Sockets {
             }
             let receives = self.is_listening || open.users.is_some();
             let sends = blocked == Some(*index);
-            let interest = Interest { index: *index, socket: &open.socket, receives, sends };
+            // A socket that the program provides wakes the shard itself.
+            let socket = open.socket.system()?;
+            let interest = Interest { index: *index, socket, receives, sends };
             (receives || sends).then_some(interest)
         })
     }

@@ -1,0 +1,170 @@
+//! Endpoints over sockets that the program provides.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use clearway::socket::{Batch, DatagramSocket, EcnCodepoint, Meta, SendOutcome};
+use clearway::{Connection, Endpoint};
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+
+use crate::support::{Pair, loopback, pattern, run};
+
+/// A socket of tokio, with faults.
+struct Provided {
+    socket: UdpSocket,
+    local: SocketAddr,
+    /// Datagrams that are longer are refused.
+    limit: usize,
+    /// Every n-th datagram finds no room at first.
+    full_every: usize,
+    sent: Arc<AtomicUsize>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Provided {
+    fn new() -> Self {
+        let socket = std::net::UdpSocket::bind(loopback()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let socket = UdpSocket::from_std(socket).unwrap();
+        let local = socket.local_addr().unwrap();
+        let (limit, full_every) = (usize::MAX, usize::MAX);
+        let (sent, has_ended) = Default::default();
+        Self { socket, local, limit, full_every, sent, has_ended }
+    }
+}
+
+impl DatagramSocket for Provided {
+    fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn send(&mut self, batch: &Batch<'_>, context: &mut Context<'_>) -> SendOutcome {
+        assert_eq!(batch.segment_size, None);
+        if batch.contents.len() > self.limit {
+            return SendOutcome::TooLarge;
+        }
+        if self.sent.fetch_add(1, Ordering::SeqCst) % self.full_every == self.full_every - 1 {
+            let waker = context.waker().clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1));
+                waker.wake();
+            });
+            return SendOutcome::WouldBlock;
+        }
+        match self.socket.try_send_to(batch.contents, batch.destination) {
+            Ok(_) => SendOutcome::Sent,
+            // Dropped, as by any network.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Sent,
+            Err(error) => SendOutcome::Failed(error),
+        }
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<(usize, Meta)>> {
+        if self.has_ended.load(Ordering::SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        }
+        let mut buffer = ReadBuf::new(buffer);
+        self.socket.poll_recv_from(context, &mut buffer).map_ok(|remote| {
+            let meta = Meta { remote, local_ip: None, ecn: EcnCodepoint::NotEct };
+            (buffer.filled().len(), meta)
+        })
+    }
+}
+
+async fn connect(pair: &Pair, client: &Endpoint) -> (Connection, Connection) {
+    let address = pair.server.local_address();
+    let connecting = client.connect_with(&pair.config, address, "localhost").unwrap();
+    let (client, server) =
+        tokio::join!(connecting, async { pair.server.accept().await.unwrap().await });
+    (client.unwrap(), server.unwrap())
+}
+
+async fn transfer(from: &Connection, to: &Connection) {
+    let content = pattern(1_000_000);
+    let send = async {
+        let mut stream = from.open_uni().await.unwrap();
+        stream.write_all(&content).await.unwrap();
+        stream.finish().unwrap();
+    };
+    let receive = async { to.accept_uni().await.unwrap().read_to_end(2_000_000).await.unwrap() };
+    let ((), received) = tokio::join!(send, receive);
+    assert!(received == content);
+}
+
+#[test]
+fn data_passes_in_both_directions() {
+    run(async {
+        let pair = Pair::new();
+        let provided = Provided::new();
+        let local = provided.local;
+        let endpoint = Endpoint::client_over(provided).unwrap();
+        assert_eq!(endpoint.local_address(), local);
+        let (client, server) = connect(&pair, &endpoint).await;
+        assert_eq!(server.remote_address(), local);
+        transfer(&client, &server).await;
+        transfer(&server, &client).await;
+    });
+}
+
+/// A connection continues when the socket has room again.
+#[test]
+fn a_full_socket_delays_datagrams() {
+    run(async {
+        let pair = Pair::new();
+        let provided = Provided { full_every: 3, ..Provided::new() };
+        let sent = provided.sent.clone();
+        let endpoint = Endpoint::client_over(provided).unwrap();
+        let (client, server) = connect(&pair, &endpoint).await;
+        transfer(&client, &server).await;
+        assert!(sent.load(Ordering::SeqCst) > 300);
+    });
+}
+
+/// Path MTU discovery stays below the limit of the socket (RFC 9000 §14.3).
+#[test]
+fn a_socket_limits_the_size_of_datagrams() {
+    run(async {
+        let pair = Pair::new();
+        let endpoint = Endpoint::client_over(Provided { limit: 1250, ..Provided::new() }).unwrap();
+        let (client, server) = connect(&pair, &endpoint).await;
+        transfer(&client, &server).await;
+        let mtu = client.statistics().datagram_size;
+        assert!((1200..=1250).contains(&mtu), "{mtu}");
+    });
+}
+
+#[test]
+fn a_socket_that_has_ended_ends_its_connections() {
+    run(async {
+        let pair = Pair::new();
+        let provided = Provided::new();
+        let has_ended = provided.has_ended.clone();
+        let endpoint = Endpoint::client_over(provided).unwrap();
+        let (client, server) = connect(&pair, &endpoint).await;
+        has_ended.store(true, Ordering::SeqCst);
+        // Makes the socket receive once more.
+        server.open_uni().await.unwrap().write_all(b"hello").await.unwrap();
+        let error = client.closed().await;
+        assert!(endpoint.failure().is_some(), "{error}");
+    });
+}
+
+#[test]
+fn connections_over_a_provided_socket_do_not_migrate() {
+    run(async {
+        let pair = Pair::new();
+        let endpoint = Endpoint::client_over(Provided::new()).unwrap();
+        let (client, server) = connect(&pair, &endpoint).await;
+        client.migrate("0.0.0.0:0".parse().unwrap()).await.unwrap_err();
+        transfer(&client, &server).await;
+    });
+}
