@@ -34,7 +34,7 @@ impl fmt::Display for DatagramError {
             Self::TooLarge { maximum } => {
                 write!(f, "a datagram can contain at most {maximum} bytes")
             }
-            Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
+            Self::QueueFull => f.write_str("the send queue for datagrams is full"),
             Self::ConnectionClosed => f.write_str("the connection is closed"),
         }
     }

@@ -475,7 +475,7 @@ fn every_way_to_end() {
     for (error, expected) in [
         (
             ConnectionError::LocallyClosed,
-            json!({"initiator": "local", "trigger": "application", "reason": "closed by this end"}),
+            json!({"initiator": "local", "trigger": "application", "reason": "closed by this endpoint"}),
         ),
         (
             remote_error(3),

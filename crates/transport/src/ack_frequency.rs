@@ -19,13 +19,13 @@ const EACH: u8 = 1;
 /// The number of packets per ACK frame in RFC 9000 §13.2.2, which needs no request.
 const USUAL: u8 = 2;
 
-/// A level is entered only if the window holds this many times its packets. HyStart++ needs eight
-/// RTT samples per round (RFC 9406 §4.3), and half a window may be in flight just after a
+/// The minimum number of ACK frames per window at a level before it is entered. HyStart++ needs
+/// eight RTT samples per round (RFC 9406 §4.3), and half a window may be in flight just after a
 /// reduction.
 const ACKS_IN_A_WINDOW: u64 = 16;
 
-/// A level is left only once the window holds fewer than this many times its packets, since
-/// congestion windows fluctuate.
+/// The number of ACK frames per window below which a level is left. Lower than
+/// [`ACKS_IN_A_WINDOW`], since congestion windows fluctuate.
 const LEAST_ACKS_IN_A_WINDOW: u64 = 12;
 
 /// Minimum number of ACK frames requested per round trip.
@@ -54,7 +54,7 @@ impl Micros {
     }
 }
 
-/// A delay up to the default of RFC 9000 §18.2 is not worth a frame of its own.
+/// The default `max_ack_delay` (RFC 9000 §18.2). A delay up to this is not worth a separate frame.
 const USUAL_DELAY: Duration = Duration::from_millis(25);
 
 /// The path state that the policy depends on.
@@ -62,7 +62,7 @@ const USUAL_DELAY: Duration = Duration::from_millis(25);
 pub(crate) struct PathFacts {
     /// The congestion window, in datagrams.
     pub(crate) window: u64,
-    /// Whether slow start has ended and there is more data than the window permits, so that most
+    /// Whether slow start has ended and there is more data than the window allows, so that most
     /// packets are sent on receipt of an ACK frame.
     pub(crate) is_ack_clocked: bool,
     /// The smoothed round-trip time.
@@ -117,11 +117,11 @@ pub(crate) struct AckFrequency {
 /// The delivery state of the newest request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Delivery {
-    /// Its frame has to be sent, for the first time or again.
+    /// The frame has to be sent, for the first time or again.
     Pending,
-    /// Its frame is in flight.
+    /// The frame is in flight.
     InFlight,
-    /// Its frame was acknowledged.
+    /// The frame was acknowledged.
     Acknowledged,
 }
 
@@ -135,7 +135,7 @@ struct Requests {
     next_sequence: u64,
     /// The delay that the peer has certainly adopted: that of the newest acknowledged frame.
     adopted_delay: Micros,
-    /// The longest delay in frames newer than that one.
+    /// The longest delay requested in newer frames.
     unsettled_delay: Micros,
 }
 
@@ -223,7 +223,7 @@ impl AckFrequency {
         }
     }
 
-    /// Returns the number of packets per ACK frame to request on such a path.
+    /// Returns the number of packets per ACK frame to request on a path with these `facts`.
     fn next_level(&self, facts: &PathFacts) -> u8 {
         let permitted = |packets: u8| {
             let is_higher = packets > self.level;

@@ -81,7 +81,7 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
         (clocked(10, 40), true),
         (facts(10, 40), false),
     ] {
-        assert_eq!(requested(&mut frequency, &facts), None, "a frame of its own for {facts:?}");
+        assert_eq!(requested(&mut frequency, &facts), None, "an unnecessary frame for {facts:?}");
         assert_eq!(frequency.wants_each_acknowledged(), is_each, "{facts:?}");
     }
 }
@@ -125,7 +125,6 @@ fn no_delay_longer_than_the_round_trip_is_asked_for() {
     assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 15)), Some((9, 15_000, 3)));
     // A peer that delays ACKs for longer than a round trip, and not only by default, gets a request
     // for a shorter delay.
-    // shorten the delay.
     assert_eq!(requested(&mut of_peer(1000, Some(1)), &facts(10, 40)), Some((1, 10_000, 3)));
     assert_eq!(requested(&mut of_peer(25, Some(1)), &facts(10, 20)), None);
 }
@@ -186,7 +185,7 @@ fn the_longest_delay_that_the_peer_may_use_counts() {
     requested(&mut frequency, &facts(160, 80));
     assert_eq!(frequency.max_ack_delay(), milliseconds(20), "it may have arrived");
     frequency.on_lost(1);
-    assert_eq!(frequency.max_ack_delay(), milliseconds(20), "that it was lost is a guess");
+    assert_eq!(frequency.max_ack_delay(), milliseconds(20), "the loss may be spurious");
     frequency.consider(&facts(160, 8));
     let newest = written(&mut frequency).unwrap();
     assert_eq!(newest.max_ack_delay.get(), 2000);
@@ -198,7 +197,7 @@ fn the_longest_delay_that_the_peer_may_use_counts() {
 }
 
 /// Generates window sizes in datagrams. Half of them are so small that only the lowest levels are
-/// permitted.
+/// allowed.
 fn windows() -> impl Strategy<Value = u64> {
     prop_oneof![1_u64..50, 1_u64..100_000]
 }

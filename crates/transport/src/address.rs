@@ -9,8 +9,8 @@ use crate::ecn::EcnCodepoint;
 ///
 /// The transport only compares these indices. Paths through different sockets are different paths,
 /// and each datagram has to be sent through the socket that
-/// [`Transmit::socket`](crate::Transmit::socket) names. A driver that replaces a UDP socket under
-/// the same index changes the path's address as a NAT would.
+/// [`Transmit::socket`](crate::Transmit::socket) specifies. A driver that replaces a UDP socket
+/// under the same index changes the path's address as a NAT would.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SocketIndex(pub u32);
 

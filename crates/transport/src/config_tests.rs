@@ -145,11 +145,11 @@ fn versions_are_known_and_each_is_there_once() {
     assert_eq!(error(|it| it.versions([one]).first_version(two)).setting, "first_version");
     assert_eq!(
         error(|it| it.versions([one]).first_version(two)).to_string(),
-        "first_version is 0x6b3343cf; it must be one of versions, which are 0x00000001"
+        "first_version is 0x6b3343cf; it must be one of the configured versions (0x00000001)"
     );
     assert_eq!(
         error(|it| it.versions([])).to_string(),
-        "versions is none; it must be at least one of 0x00000001, 0x6b3343cf, each once"
+        "versions is none; it must be one or more of 0x00000001, 0x6b3343cf, without duplicates"
     );
 }
 
@@ -250,7 +250,7 @@ fn a_configuration_returns_what_its_builder_was_given() {
     assert_eq!(switched_off, [false; 9]);
     assert_eq!((it.spin_bit(), it.versions()), (SpinBit::Enabled, &[Version::V2][..]));
     assert_eq!(format!("{:?}", it.controller()), "Reno");
-    // Settings that are on by default.
+    // These settings are on by default.
     let default = TransportConfig::default();
     assert!(default.discover_path_mtu() && default.reset_stream_at() && default.ack_frequency());
     assert!(default.skip_packet_numbers() && default.ecn() && default.grease_quic_bit());

@@ -149,7 +149,7 @@ struct Identity {
     sessions: Option<Arc<dyn ClientSessions>>,
 }
 
-/// The tokens of RFC 9000 §8.1. None is needed for long.
+/// Address validation tokens (RFC 9000 §8.1), which are needed only briefly.
 #[derive(Debug, Default)]
 struct Tokens {
     /// The token in this client's Initial packets.
@@ -199,11 +199,12 @@ struct Flags {
     /// Whether the application has polled all events.
     has_found_no_event: bool,
     initial_from_server_seen: bool,
-    /// The number of handshake probes sent before the timer expired.
+    /// The number of handshake probes sent before the probe timer expired.
     early_probes: u8,
     /// The number of requests for the missing part of a ClientHello.
     hello_requests: u8,
-    /// The time at which a packet was last sent to the peer's new port regardless of the window.
+    /// The time at which a packet was last sent to the peer's new port regardless of the congestion
+    /// window.
     new_port_probed_at: Option<Timestamp>,
     /// The server's preferred address that this client has chosen.
     preferred_address: Option<Box<SocketAddr>>,
@@ -226,7 +227,7 @@ struct Outgoing {
     last_counted: u16,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,
-    /// The datagram size that the parts last received.
+    /// The datagram size that was last passed to the parts.
     datagram_size: u16,
     /// Whether the search for a larger size was complete when this was last reported.
     mtu_is_done: bool,
@@ -384,10 +385,11 @@ impl Connection {
         self.next_part_event()
     }
 
-    /// Whether there is an event that the application does not expect, because its last call of
-    /// [`next_event`](Self::next_event) returned `None`. Returns `true` once, until that returns
-    /// `None` again. Calls by the application can cause events too, not only received or sent
-    /// packets: resetting a stream makes room for writers of others.
+    /// Whether there is an event that the application does not expect, because its last call to
+    /// [`next_event`](Self::next_event) returned `None`. Returns `true` only once until
+    /// `next_event` returns `None` again. Calls by the application can cause events too, not only
+    /// received or sent packets: resetting a stream frees buffer space for writers of other
+    /// streams.
     pub fn has_unseen_events(&mut self) -> bool {
         let has_events =
             !self.events.is_empty() || !self.lifecycle.is_closed() && self.has_part_events();
@@ -405,8 +407,8 @@ impl Connection {
         self.local_ids.next_routing_change()
     }
 
-    /// Returns the Destination Connection ID of the client's first Initial packet, which names the
-    /// connection in the traces of both ends.
+    /// Returns the Destination Connection ID of the client's first Initial packet, which identifies
+    /// the connection in the traces of both endpoints.
     pub fn original_destination_id(&self) -> ConnectionId {
         self.identity.original_destination
     }
@@ -443,8 +445,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9002 §A.8: servers always assume it; a client learns it from an ACK of a Handshake
-    /// packet.
+    /// Whether the peer has validated this endpoint's address (RFC 9002 §A.8): always true on a
+    /// server; a client learns it from an ACK of a Handshake packet.
     fn peer_completed_address_validation(&self) -> bool {
         self.side.is_server()
             || self.lifecycle.is_confirmed()

@@ -2,7 +2,8 @@ use clearway_wire::{EncodeError, Frame, StreamId, VarInt, Writer, frame};
 
 use crate::token::Token;
 
-/// The payload of a packet under construction: each frame that is written leaves its token.
+/// The payload of a packet under construction. The token of each frame is recorded when the frame
+/// is written.
 ///
 /// Every part of the connection writes its frames through this type, so that no frame can be sent
 /// without specifying what to do if it is lost.

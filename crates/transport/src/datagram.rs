@@ -26,7 +26,7 @@ const CHUNK: usize = 16 << 10;
 pub enum DatagramError {
     /// The peer does not accept datagrams.
     Unsupported,
-    /// The payload is larger than the peer or the path permits.
+    /// The payload is larger than the peer or the path allows.
     TooLarge {
         /// The largest payload that can be sent now.
         maximum: usize,
@@ -44,7 +44,7 @@ impl fmt::Display for DatagramError {
             Self::TooLarge { maximum } => {
                 write!(f, "a datagram can contain at most {maximum} bytes")
             }
-            Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
+            Self::QueueFull => f.write_str("the send queue for datagrams is full"),
             Self::ConnectionClosed => f.write_str("the connection is closed"),
         }
     }
@@ -111,7 +111,7 @@ pub(crate) struct Datagrams {
     next_id: u64,
     /// The cost of the smallest datagram for which the application waits for room.
     awaited_room: Option<u64>,
-    /// Whether datagrams were received that the application has not been notified of.
+    /// Whether there are received datagrams of which the application has not been notified.
     has_unreported: bool,
 }
 
@@ -385,7 +385,7 @@ impl Datagrams {
         if least_frame as u64 > self.config.max_frame_size {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
-                "a datagram larger than max_datagram_frame_size permits",
+                "a datagram exceeds max_datagram_frame_size",
                 "RFC 9221 §3",
             ));
         }

@@ -199,7 +199,7 @@ fn room_is_reported_once_after_a_refusal_and_when_half_of_the_queue_is_empty() {
     }
     assert_eq!(datagrams.send(Bytes::from(vec![0; 900])), Err(DatagramError::QueueFull));
     write(&mut datagrams, 1000);
-    assert!(!datagrams.take_room(), "two thirds are taken");
+    assert!(!datagrams.take_room(), "two thirds are occupied");
     write(&mut datagrams, 1000);
     assert!(datagrams.take_room());
     assert!(!datagrams.take_room());

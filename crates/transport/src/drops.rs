@@ -50,10 +50,10 @@ impl DropReason {
             Self::ConnectionUnknown => "had an unknown connection ID",
             Self::KeyUnavailable => "arrived when their keys were not available",
             Self::DecryptionFailure => "could not be decrypted",
-            Self::Duplicate => "came twice",
+            Self::Duplicate => "arrived twice",
             Self::Unexpected => "arrived unexpectedly, such as from another address",
-            Self::Retry => "contained a Retry that must not be followed",
-            Self::VersionNegotiation => "contained a Version Negotiation that must not be followed",
+            Self::Retry => "contained an unacceptable Retry",
+            Self::VersionNegotiation => "contained an unacceptable Version Negotiation",
         }
     }
 }
@@ -135,9 +135,9 @@ impl fmt::Display for HandshakePackets {
             _ => write!(f, "{arrived} packets arrived")?,
         }
         match (self.followed_version_negotiation, self.followed_retry) {
-            (true, true) => f.write_str(", a Version Negotiation and a Retry were followed")?,
-            (true, false) => f.write_str(", a Version Negotiation was followed")?,
-            (false, true) => f.write_str(", a Retry was followed")?,
+            (true, true) => f.write_str(", a Version Negotiation and a Retry were accepted")?,
+            (true, false) => f.write_str(", a Version Negotiation was accepted")?,
+            (false, true) => f.write_str(", a Retry was accepted")?,
             (false, false) => {}
         }
         match dropped {

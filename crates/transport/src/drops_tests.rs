@@ -30,14 +30,14 @@ fn what_arrived_is_said_in_words() {
             0,
             true,
             dropped(&retries),
-            "3 packets arrived, a Retry was followed and 2 were dropped: 2 contained a Retry that \
-             must not be followed",
+            "3 packets arrived, a Retry was accepted and 2 were dropped: 2 contained an \
+             unacceptable Retry",
         ),
         (
             4,
             false,
             dropped(&[(DropReason::Duplicate, 1)]),
-            "5 packets arrived and 1 was dropped: 1 came twice",
+            "5 packets arrived and 1 was dropped: 1 arrived twice",
         ),
         (
             0,

@@ -118,8 +118,8 @@ pub struct EndpointTotals {
     pub stateless_resets_sent: u64,
 }
 
-/// The maximum number of queued packets that belong to no connection. Further packets are dropped,
-/// because none is required.
+/// The maximum number of queued packets that belong to no connection. Additional packets are
+/// dropped, which is allowed because none is required.
 const MAX_REPLIES: usize = 64;
 /// The approximate size of encoded transport parameters, in bytes.
 const TYPICAL_PARAMETERS: usize = 192;

@@ -98,7 +98,7 @@ pub enum Event {
     /// operating system chooses, as soon as there is one (RFC 9000 §9.2); the server learns the new
     /// address from the first packet sent from it.
     LocalAddressLost(IpAddr),
-    /// Follows [`LocalAddressLost`](Self::LocalAddressLost): the server has answered to another
+    /// Follows [`LocalAddressLost`](Self::LocalAddressLost): the server has responded to another
     /// local address.
     LocalAddressChanged {
         /// The address that is gone.
@@ -107,7 +107,7 @@ pub enum Event {
         to: IpAddr,
     },
     /// The server announced a preferred address that a client must not migrate to. The connection
-    /// stays where it is.
+    /// stays at the current address.
     PreferredAddressIgnored(IgnoredAddress),
     /// The server sent a token for a later connection to it (RFC 9000 §8.1.3). The bytes are opaque
     /// to the application; they also encode the QUIC version in which the token may be used (RFC
@@ -159,8 +159,8 @@ impl fmt::Display for MigrationError {
             Self::HandshakeNotConfirmed => "the handshake is not confirmed yet",
             Self::DisabledByPeer => "the server forbids migration (disable_active_migration)",
             Self::InProgress => "another path is being validated",
-            Self::SameSocket => "the connection uses this socket already",
-            Self::NoConnectionIdsOfPeer => "the server uses no connection IDs",
+            Self::SameSocket => "the connection already uses this socket",
+            Self::NoConnectionIdsOfPeer => "the server uses zero-length connection IDs",
             Self::NoSpareConnectionId => "the server has issued no unused connection ID",
         })
     }
@@ -182,7 +182,7 @@ pub enum MigrationFailure {
 impl fmt::Display for MigrationFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotValidated => "the server did not answer on the new path",
+            Self::NotValidated => "the server did not respond on the new path",
             Self::NoConnectionId => "the server retired the connection ID of the new path",
         })
     }
@@ -250,14 +250,14 @@ pub enum ConnectionError {
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
     /// The local thread that served the connection failed: it panicked, or its socket became
-    /// unusable. The text gives the cause. No CONNECTION_CLOSE was sent.
+    /// unusable. The string describes the cause. No CONNECTION_CLOSE was sent.
     EndpointFailed(Arc<str>),
 }
 
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LocallyClosed => f.write_str("closed by this end"),
+            Self::LocallyClosed => f.write_str("closed by this endpoint"),
             Self::ApplicationClosed { error_code, reason } => {
                 write!(f, "closed by the peer's application with code {:#x}", error_code.get())?;
                 write_reason(f, reason)
@@ -270,10 +270,10 @@ impl fmt::Display for ConnectionError {
                 write_reason(f, reason)
             }
             Self::TransportError(error) => write!(f, "closed because {error}"),
-            Self::Reset => {
-                f.write_str("the peer sent a stateless reset: it no longer knows this connection")
-            }
-            Self::Unreachable => f.write_str("nothing receives at that address and port"),
+            Self::Reset => f.write_str(
+                "the peer sent a stateless reset: it has lost the state of this connection",
+            ),
+            Self::Unreachable => f.write_str("nothing is listening at that address and port"),
             Self::TimedOut => {
                 f.write_str("nothing was received from the peer for the idle timeout")
             }

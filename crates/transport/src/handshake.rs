@@ -159,7 +159,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Follows the server to `version`, for which [`Self::expect_version`] was called.
+    /// Switches to the server's `version`, for which [`Self::expect_version`] was called.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the session cannot switch to this version.
@@ -227,7 +227,7 @@ impl Handshake {
         if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
             return Err(TransportError::rule(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
-                "too much TLS after the handshake",
+                "too much TLS data after the handshake",
                 "RFC 9000 §7.5",
             ));
         }

@@ -32,17 +32,17 @@ pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
 /// RFC 9000 §8.1: at most this many times the received bytes are sent before the peer's address is
 /// validated.
 const AMPLIFICATION_FACTOR: u64 = 3;
-/// The maximum number of queued PATH_RESPONSE frames; further challenges displace the oldest.
+/// The maximum number of queued PATH_RESPONSE frames; additional challenges displace the oldest.
 const MAX_RESPONSES: usize = 4;
 /// The maximum number of remembered addresses besides the current path's; on overflow the address
 /// with the oldest last datagram is forgotten.
 const MAX_ELSEWHERE: usize = 4;
-/// The number of addresses at which a peer that has left the current path may be: those that it
-/// probed last. It validates one of them while it is at the other.
+/// The number of addresses at which a peer that has left the current path may be, namely those that
+/// it probed last: it may validate one of them while it uses the other.
 const MAX_DESTINATIONS: usize = 2;
-/// A peer that has moved retransmits after one, three and seven seconds, the probe timeouts of an
-/// unknown path (RFC 9002 §6.2). The time after which, if nothing has arrived, another address that
-/// the peer probes gets the connection ID.
+/// The time after which, if nothing has arrived, the connection ID may be used for another address
+/// that the peer probes. A peer that has moved retransmits after one, three and seven seconds, the
+/// probe timeouts of an unknown path (RFC 9002 §6.2).
 const PROBED_FOR: Duration = Duration::from_secs(10);
 
 /// A peer address and its anti-amplification state.
@@ -191,8 +191,8 @@ struct Elsewhere {
     remote: SocketAddr,
     received: u64,
     sent: u64,
-    /// The newest packet with which the peer probed this address, and may have moved to it, and the
-    /// packet's time of receipt.
+    /// The newest packet with which the peer probed this address, to which it may have moved since,
+    /// and the packet's time of receipt.
     probed: Option<(PacketNumber, Timestamp)>,
 }
 

@@ -16,13 +16,13 @@ const MAX_VARINT: u64 = (1 << 62) - 1;
 const LEAST_DATAGRAM_SIZE: usize = 1200;
 /// The largest UDP payload of IPv6 without jumbograms, in bytes (RFC 9000 §18.2).
 const LARGEST_DATAGRAM_SIZE: usize = 65_527;
-/// The largest stream limit; a greater one would permit stream IDs that cannot be encoded (RFC 9000
+/// The largest stream limit; a larger one would allow stream IDs that cannot be encoded (RFC 9000
 /// §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
 /// Exclusive upper bound of the `max_ack_delay` transport parameter (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(1 << 14);
 
-/// Error for a setting whose value is not permitted.
+/// Error for a setting with an invalid value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct InvalidSetting {
@@ -30,7 +30,7 @@ pub struct InvalidSetting {
     pub setting: &'static str,
     /// The rejected value, with its unit.
     pub value: String,
-    /// The permitted values, and the section that requires them.
+    /// The valid values, and the RFC section that requires them.
     pub permitted: String,
 }
 
@@ -107,7 +107,7 @@ impl TransportConfigBuilder {
     }
 
     /// The largest UDP payload that path MTU discovery tries, in bytes: 1200 to 65527. The peer's
-    /// `max_udp_payload_size` is a further limit (RFC 9000 §18.2).
+    /// `max_udp_payload_size` is an additional limit (RFC 9000 §18.2).
     pub fn max_datagram_size(mut self, bytes: usize) -> Self {
         self.max_datagram_size = bytes;
         self
@@ -122,13 +122,13 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The maximum number of bidirectional streams that the peer may have open at once.
+    /// The maximum number of bidirectional streams that the peer may have open at the same time.
     pub fn max_concurrent_bidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_bidirectional_streams = value;
         self
     }
 
-    /// The maximum number of unidirectional streams that the peer may have open at once.
+    /// The maximum number of unidirectional streams that the peer may have open at the same time.
     pub fn max_concurrent_unidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_unidirectional_streams = value;
         self
@@ -162,15 +162,15 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The maximum number of bytes that the application has written and that are not acknowledged
-    /// yet, sent or not. The limit is lower, but at least 256 KiB, while the congestion window is
-    /// too small to use it.
+    /// The maximum number of bytes that the application has written and the peer has not
+    /// acknowledged yet, whether sent or not. The limit is lower, but at least 256 KiB, while the
+    /// congestion window is too small to use it.
     pub fn send_buffer(mut self, value: u64) -> Self {
         self.config.send_buffer = value;
         self
     }
 
-    /// The largest DATAGRAM frame to accept, in bytes (RFC 9221 §3); `None` accepts none.
+    /// The largest DATAGRAM frame to accept, in bytes (RFC 9221 §3); `None` disables them.
     pub fn max_datagram_frame_size(mut self, value: Option<u64>) -> Self {
         self.config.max_datagram_frame_size = value;
         self
@@ -292,7 +292,7 @@ impl TransportConfigBuilder {
     }
 
     /// Whether packets are marked ECT(0) on paths that pass ECN validation (RFC 9000 §13.4.2), so
-    /// that queues can mark them instead of dropping them. Marks of received packets are reported
+    /// that queues can mark them instead of dropping them. Marks on received packets are reported
     /// to the peer in any case.
     pub fn ecn(mut self, value: bool) -> Self {
         self.config.ecn = value;
@@ -310,8 +310,8 @@ impl TransportConfigBuilder {
     ///
     /// A client lists them in its version information. If a server answers with a Version
     /// Negotiation packet, the client restarts with the first of these versions that the packet
-    /// lists (RFC 9368 §2). A server accepts these versions, and lists them for clients of any
-    /// other version.
+    /// lists (RFC 9368 §2). A server accepts these versions, and lists them in a Version
+    /// Negotiation packet to clients that use any other version.
     pub fn versions(mut self, value: impl IntoIterator<Item = Version>) -> Self {
         self.config.versions = value.into_iter().collect();
         self
@@ -336,7 +336,8 @@ impl TransportConfigBuilder {
 
     /// Whether to send version information (RFC 9368 §3); on by default. Without it no version is
     /// negotiated: a client supports only the version of its first flight, and a server does not
-    /// switch the client's version. Meant for simulations that have to reproduce earlier bytes.
+    /// switch the client's version. Disabling it is meant for simulations that have to reproduce
+    /// the bytes of earlier runs.
     pub fn version_information(mut self, value: bool) -> Self {
         self.config.version_information = value;
         self
@@ -358,7 +359,7 @@ impl TransportConfigBuilder {
     /// Checks the settings and returns them.
     ///
     /// # Errors
-    /// Returns the first setting whose value is not permitted.
+    /// If a value is invalid: the first such setting.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
         self.check_datagram_sizes()?;
@@ -384,7 +385,7 @@ impl TransportConfigBuilder {
             )?;
         }
         if let Some(interval) = config.keep_alive_interval {
-            let permitted = "more than 0; None sends no PING";
+            let permitted = "more than 0; None disables keep-alive";
             check(!interval.is_zero(), "keep_alive_interval", Time(interval), permitted)?;
         }
         let is_some = !config.handshake_timeout.is_zero();
@@ -451,7 +452,7 @@ impl TransportConfigBuilder {
         let permitted = "less than 16.384 s (RFC 9000 §18.2)";
         check(delay < MAX_ACK_DELAY, "max_ack_delay", Time(delay), permitted)?;
         if let Some(least) = config.min_ack_delay {
-            let permitted = "less than 16.384 s (RFC 9000 §18.2); None for none";
+            let permitted = "less than 16.384 s (RFC 9000 §18.2); None disables ACK_FREQUENCY";
             check(least < MAX_ACK_DELAY, "min_ack_delay", Time(least), permitted)?;
         }
         let threshold = config.ack_eliciting_threshold;
@@ -470,10 +471,10 @@ impl TransportConfigBuilder {
         let is_permitted = !versions.is_empty()
             && versions.iter().all(|version| version.is_known() && !is_twice(version));
         let known = List(&Version::KNOWN);
-        let permitted = format!("at least one of {known}, each once");
+        let permitted = format!("one or more of {known}, without duplicates");
         check(is_permitted, "versions", List(versions), permitted)?;
         if let Some(first) = self.config.first_version {
-            let permitted = format!("one of versions, which are {}", List(versions));
+            let permitted = format!("one of the configured versions ({})", List(versions));
             check(versions.contains(&first), "first_version", first, permitted)?;
         }
         Ok(())
@@ -483,12 +484,12 @@ impl TransportConfigBuilder {
         let config = &self.config;
         let datagram = u64::from(config.initial_datagram_size);
         let least = datagram.saturating_mul(LEAST_WINDOW);
-        let permitted = format!("at least {LEAST_WINDOW} datagrams, {}", Bytes(least));
+        let permitted = format!("at least {LEAST_WINDOW} datagrams ({})", Bytes(least));
         let maximum = config.maximum_window;
         check(maximum >= least, "maximum_window", Bytes(maximum), permitted)?;
         if let Some(window) = config.initial_window {
             let permitted = format!(
-                "at least one datagram, {}, and at most maximum_window, {}",
+                "at least one datagram ({}) and at most maximum_window ({})",
                 Bytes(datagram),
                 Bytes(maximum)
             );
@@ -513,8 +514,8 @@ fn datagram_size(
     })
 }
 
-/// The minimum window in datagrams that every controller can work with: RFC 9002 §7.2 has two, BBR
-/// needs four.
+/// The smallest window, in datagrams, that suffices for every controller: RFC 9002 §7.2 requires
+/// two, BBR four.
 const LEAST_WINDOW: u64 = 4;
 
 struct Bytes(u64);

@@ -13,7 +13,7 @@ use crate::streams::{
 };
 
 impl Connection {
-    /// Opens a stream. Returns `None` while the peer's stream limit does not permit it;
+    /// Opens a stream. Returns `None` while the peer's stream limit does not allow it;
     /// [`Event::StreamsAvailable`] follows.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         if self.is_closed() { None } else { self.streams.get_mut().open(direction) }
@@ -176,7 +176,7 @@ impl Connection {
         self.streams.get_mut().received_reliable_size(stream_id)
     }
 
-    /// Permits the peer to send this many more bytes, because bytes that were [read
+    /// Allows the peer to send this many more bytes, because bytes that were [read
     /// ahead](Self::read_ahead) have been used. Bytes beyond those that were read ahead are
     /// ignored.
     pub fn return_credit(
@@ -213,8 +213,8 @@ impl Connection {
     }
 
     /// Queues `data` for sending in an unreliable datagram, which may be lost or reordered (RFC
-    /// 9221). Datagrams are subject to congestion control, and share it evenly with streams.
-    /// Returns the ID of the datagram in [`Event::DatagramSettled`].
+    /// 9221). Datagrams are subject to congestion control, and share the window evenly with
+    /// streams. Returns the ID of the datagram in [`Event::DatagramSettled`].
     ///
     /// # Errors
     /// If it can never be sent, or cannot be queued now; see [`DatagramError`].
@@ -228,7 +228,7 @@ impl Connection {
     }
 
     /// Returns the largest unreliable datagram payload that fits the send queue, in bytes. The path
-    /// may permit less: see [`max_datagram_payload`](Self::max_datagram_payload).
+    /// may allow less: see [`max_datagram_payload`](Self::max_datagram_payload).
     pub fn datagram_send_buffer_space(&self) -> usize {
         self.datagrams.send_space()
     }
@@ -254,7 +254,7 @@ impl Connection {
     /// [generator](crate::ConnectionIdGenerator::rotation) has switched to another configuration
     /// since they were issued: the peer gets new IDs and has to retire the earlier ones (RFC 9000
     /// §5.1.2), which remain valid until it does. Before the handshake is confirmed this does
-    /// nothing; the IDs are replaced upon confirmation without a further call. Likewise, a further
+    /// nothing; the IDs are replaced upon confirmation without a further call. Likewise, another
     /// configuration change waits until the peer has retired the IDs from the previous change.
     ///
     /// Returns whether there are IDs to send.

@@ -2,8 +2,9 @@
 
 use super::Connection;
 
-/// A connection with more packets, streams and datagrams than this is checked only once in as many
-/// calls on average: the check reads all of them.
+/// The number of packets, streams and datagrams up to which a connection is checked on every call.
+/// A larger connection is checked on one of n calls on average, for n items, because the check
+/// reads all of them.
 const CHEAP: usize = 128;
 
 impl Connection {

@@ -28,7 +28,7 @@ impl Connection {
     /// streams and write to them before [`Event::Connected`]. Data written until then may be
     /// processed more than once if an attacker on the path replays its packets (RFC 9001 §9.2).
     ///
-    /// A server has either [accepted](EarlyData::Accepted) it or was not offered any.
+    /// On a server, early data is either [accepted](EarlyData::Accepted) or was not offered.
     pub fn early_data(&self) -> EarlyData {
         self.early.outcome
     }
@@ -225,7 +225,7 @@ fn check_limits(
     if !EarlyLimits::of(new).permit(&EarlyLimits::of(remembered)) {
         return Err(TransportError::rule(
             TransportErrorCode::PROTOCOL_VIOLATION,
-            "the server accepted early data and lowered a limit",
+            "the server accepted early data but lowered a limit",
             "RFC 9000 §7.4.1",
         ));
     }

@@ -110,8 +110,8 @@ impl Connection {
             self.on_round_trip();
             self.consider_ack_frequency();
         }
-        // Done before acknowledged bytes leave the send buffer, so that writers see both changes at
-        // once.
+        // Done before acknowledged bytes leave the send buffer, so that writers see both changes
+        // together.
         self.streams.get_mut().on_congestion_window(self.recovery.get().window());
         self.dispatch_tokens();
         self.observe_recovery(now);
@@ -270,7 +270,7 @@ impl Connection {
                 "RFC 9000 §19.7",
             ));
         }
-        // A server has no reason to send more than a few. Further ones are dropped.
+        // A server has no reason to send more than a few. Additional ones are dropped.
         if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
             self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
             let token = version::with_version(self.handshake.version(), token);

@@ -211,15 +211,15 @@ impl Connection {
         let code = TransportErrorCode::TRANSPORT_PARAMETER_ERROR;
         let mismatch = |violation| TransportError::rule(code, violation, "RFC 9000 §7.3");
         if peer.initial_source_connection_id != Some(self.remote_ids.handshake_id()) {
-            return Err(mismatch("initial_source_connection_id is not the one of the packets"));
+            return Err(mismatch("initial_source_connection_id does not match the packets"));
         }
         if self.side.is_client() {
             let original = Some(self.identity.original_destination);
             if peer.original_destination_connection_id != original {
-                return Err(mismatch("original_destination_connection_id is not the one sent"));
+                return Err(mismatch("original_destination_connection_id does not match"));
             }
             if peer.retry_source_connection_id != self.identity.retry_source {
-                return Err(mismatch("retry_source_connection_id is not the one of the Retry"));
+                return Err(mismatch("retry_source_connection_id does not match the Retry"));
             }
         }
         Ok(())

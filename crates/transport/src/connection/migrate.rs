@@ -26,9 +26,9 @@ impl Connection {
     /// validated, and later [`Event::PathLeft`] when nothing more is expected on the old path.
     /// Until then datagrams may arrive through either socket.
     ///
-    /// On the new path congestion control, the round-trip time, the datagram size and ECN start
-    /// afresh (§9.4), unless both `local_ip` and the old path's local address are known and only
-    /// the port differs.
+    /// On the new path congestion control, the round-trip time, the datagram size and ECN are reset
+    /// to their initial state (§9.4), unless both `local_ip` and the old path's local address are
+    /// known and only the port differs.
     ///
     /// # Errors
     /// If the connection may not migrate now. The connection is then unchanged.
@@ -49,7 +49,7 @@ impl Connection {
     /// Whether [`migrate`](Self::migrate) can start now with a new path.
     ///
     /// # Errors
-    /// The reason that it cannot.
+    /// If it cannot: the reason.
     pub fn may_migrate(&self) -> Result<(), MigrationError> {
         self.permits_migration()?;
         match self.remote_ids.has_spare() {
@@ -152,7 +152,7 @@ impl Connection {
             self.paths.drop_candidate();
             let local_ip = packet.arrival.local_ip;
             if self.begin_candidate(now, address, local_ip, is_move).is_err() {
-                // A later packet from the client will find a connection ID.
+                // A connection ID may be available when a later packet from the client arrives.
                 return;
             }
         }

@@ -103,8 +103,8 @@ fn failures(wire: &mut Wire) -> Vec<MigrationFailure> {
     failures.collect()
 }
 
-/// A server that retires the connection ID of the new path without issuing another does not get the
-/// client to use that path, because the remaining ID belongs to the old path (§9.5).
+/// A server that retires the connection ID of the new path without issuing another cannot make the
+/// client use that path, because the remaining ID belongs to the old path (§9.5).
 #[test]
 fn a_path_whose_connection_id_is_retired_is_not_used() {
     let mut wire = Wire::new();

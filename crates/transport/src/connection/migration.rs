@@ -113,9 +113,9 @@ impl Connection {
     }
 
     /// Sends one packet with a PATH_CHALLENGE regardless of the window and the pacer: the packets
-    /// in flight were sent to the old port and are lost, and fill the window, so that nothing would
-    /// be sent to the new port until the probe timer expires. At most one in each probe timeout,
-    /// however often the port changes.
+    /// in flight were sent to the old port and are lost, but still fill the window, so that nothing
+    /// would be sent to the new port until the probe timer expires. At most one such packet is sent
+    /// per probe timeout, however often the port changes.
     fn probe_new_port(&mut self, now: Timestamp) {
         let not_before = self.flags.new_port_probed_at.map(|last| last + self.probe_timeout());
         if not_before.is_none_or(|time| time <= now) {
@@ -168,10 +168,10 @@ impl Connection {
     }
 
     /// Builds a datagram for an address other than the current path's. The current path's window
-    /// does not apply: the peer may be about to leave that path because it is dead (§8.2.2). A
-    /// shared window for all other paths does, so that a peer that sends challenges from ever more
-    /// addresses and acknowledges no response gets no more than that. A challenge that cannot be
-    /// answered now is not answered later either: the peer sends another (§8.2.1).
+    /// does not apply: the peer may be about to leave that path because it is dead (§8.2.2). All
+    /// other paths share a window of their own, which limits the responses to a peer that sends
+    /// challenges from ever more addresses and acknowledges none of them. A challenge that cannot
+    /// be answered now is not answered later either: the peer sends another (§8.2.1).
     pub(super) fn transmit_path_probe(
         &mut self,
         now: Timestamp,

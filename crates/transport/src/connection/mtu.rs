@@ -34,10 +34,11 @@ impl Connection {
 
     /// Reports that the kernel refused to send the last batch because its datagrams exceed the
     /// interface's MTU (EMSGSIZE). Call this instead of [`transmitted`](Self::transmitted). A path
-    /// MTU probe counts as lost, and larger sizes are not tried. Other datagrams show that the
-    /// interface's MTU has shrunk: smaller ones follow with the same contents, which is not a
-    /// congestion signal. If none can be smaller, this is a [failure](Self::transmit_failed).
-    /// Datagrams for another path say nothing about the current one.
+    /// MTU probe counts as lost, and larger sizes are not tried. If other datagrams are refused,
+    /// the interface's MTU has shrunk: their contents are sent again in smaller datagrams, and the
+    /// refusal is not a congestion signal. If they cannot be smaller, this is a
+    /// [failure](Self::transmit_failed). A refusal on another path says nothing about the current
+    /// one.
     pub fn transmit_refused(&mut self, now: Timestamp) {
         let Some(probe) = self.outgoing.mtu_probe else {
             return self.shrink_datagrams(now);
@@ -121,8 +122,8 @@ impl Connection {
         let is_immediate = self.asks_for_immediate_acks();
         self.outgoing.clear_drafts();
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
-            // One byte fits. If possible, the acknowledgment is not delayed
-            // (draft-ietf-quic-ack-frequency §8.3).
+            // There is room for the frame, which takes one byte. If possible, the acknowledgment is
+            // not delayed (draft-ietf-quic-ack-frequency §8.3).
             let frame = if is_immediate { Frame::ImmediateAck } else { Frame::Ping };
             let _ = contents.push(&frame, Some(Token::MtuProbe(probe)));
         })?;

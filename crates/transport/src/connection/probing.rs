@@ -8,8 +8,8 @@ use crate::space_id::SpaceId;
 /// The maximum number of handshake probes before the probe timer expires; RFC 9002 §6.2.3 requires
 /// a limit.
 const MAX_EARLY_PROBES: u8 = 4;
-/// The number of datagrams that an expired timer sends in a handshake (RFC 9002 §6.2.4): each is
-/// all there is, and the next would follow only after twice the time.
+/// The number of datagrams that an expired timer sends in a handshake (RFC 9002 §6.2.4): they carry
+/// everything that is outstanding, and the next expiry follows only after twice the time.
 const HANDSHAKE_PROBES: u8 = 2;
 /// The maximum size of one packet number space's handshake data that fits into two datagrams.
 const TWO_DATAGRAMS: usize = 2200;
@@ -44,9 +44,9 @@ impl Connection {
         }
     }
 
-    /// Requests the missing part of a ClientHello at a server. The ACK of the received part is not
+    /// On a server, requests the missing part of a ClientHello. The ACK of the received part is not
     /// retransmitted and may be lost as well, and the client sends at most two datagrams per probe
-    /// timeout, which start at a second and double. A PING with the ACK is sent until the client
+    /// timeout, which starts at a second and doubles. A PING with the ACK is sent until the client
     /// acknowledges it: the client then knows the round-trip time and what is missing.
     pub(super) fn ask_for_client_hello(&mut self) {
         let is_missing = self.side.is_server()

@@ -108,7 +108,7 @@ impl Connection {
         }
         self.compaction.on_activity(now);
         if self.side.is_client() && !self.paths.is_address_of_peer(arrival) {
-            // A server's address changes only in ways that it has announced (RFC 9000 §9).
+            // A server changes its address only if it has announced that (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);
             return false;
         }
@@ -267,8 +267,8 @@ impl Connection {
         self.receive_opened(now, arrival, head, space, size, opened)
     }
 
-    /// Processes a 0-RTT packet. A server opens those of the client's first version. Clients never
-    /// receive any (RFC 9001 §5.6).
+    /// Processes a 0-RTT packet. A server decrypts those in the client's first version. Clients
+    /// never receive any (RFC 9001 §5.6).
     fn receive_early_packet(
         &mut self,
         now: Timestamp,
@@ -446,7 +446,7 @@ impl Connection {
     /// Handles an authenticated packet: its sender has the keys.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if TLS cannot follow the server to another version.
+    /// INTERNAL_ERROR if TLS cannot switch to the server's version.
     fn on_authenticated(
         &mut self,
         now: Timestamp,

@@ -21,7 +21,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// An unacknowledged PING is followed by another after this fraction of the silence so far. The
 /// silence therefore lasts at most an eighth longer than its cause, and PINGs become rarer as it
-/// continues: there are never as many as one in three round trips.
+/// continues: there is always fewer than one per three round trips.
 const PART_OF_SILENCE: u32 = 8;
 
 /// The state that determines the next interval.
@@ -113,7 +113,8 @@ mod tests {
         }
     }
 
-    /// A path whose round trip exceeds the longest wait is not flooded either.
+    /// No PINGs are sent in quick succession even on a path whose round trip exceeds the longest
+    /// wait.
     #[test]
     fn no_wait_is_below_the_least() {
         let least = Duration::from_secs(20);

@@ -85,9 +85,9 @@ impl IdleTimer {
 /// The kind of event that a timer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
-    /// Nothing that the peer does.
+    /// A local event, regardless of what the peer does.
     Own,
-    /// Something from the peer.
+    /// Any packet from the peer.
     Silence,
     /// A response from the peer, which takes longer while a host that many connections share is
     /// busy.
@@ -210,8 +210,8 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
 
 impl Timer {
-    /// Returns when it expires; `None` while it is not set. While the connection is closing or
-    /// draining, only the timer that ends it is set.
+    /// Returns when the timer expires; `None` while it is not set. While the connection is closing
+    /// or draining, only the timer that ends it is set.
     fn deadline_of(&self, connection: &Connection) -> Option<Timestamp> {
         let is_closing = self.kind == TimerKind::Closing;
         if connection.lifecycle.is_closed() != is_closing {
@@ -220,7 +220,7 @@ impl Timer {
         (self.deadline)(connection)
     }
 
-    /// Returns how much later it expires if responses are delayed by `delay`.
+    /// Returns how much later the timer expires if responses are delayed by `delay`.
     fn delay(&self, delay: Duration) -> Duration {
         if self.wait == Wait::Answer { delay } else { Duration::ZERO }
     }
@@ -318,8 +318,8 @@ impl Connection {
         self.idle.deadline(self.probe_timeout())
     }
 
-    /// A host that cannot send has a timer of its own for that, and can conclude nothing from the
-    /// peer's silence.
+    /// While this host cannot send, a separate timer schedules the retries, and nothing can be
+    /// concluded from the peer's silence.
     fn probe_deadline(&self) -> Option<Timestamp> {
         match self.holds_sending() {
             true => None,

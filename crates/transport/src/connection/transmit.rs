@@ -36,7 +36,7 @@ impl Connection {
     ///
     /// The datagrams count as sent only after [`transmitted`](Self::transmitted),
     /// [`transmit_refused`](Self::transmit_refused) or [`transmit_failed`](Self::transmit_failed).
-    /// Until then no further ones are built (law 2).
+    /// Until then no more are built (law 2).
     pub fn transmit(
         &mut self,
         now: Timestamp,
@@ -540,8 +540,8 @@ impl Connection {
         }
     }
 
-    /// Returns why no datagram was built: the limit that blocked pending data, or that there was
-    /// none.
+    /// Returns why no datagram was built: the limit that blocked pending data, or that no data was
+    /// pending.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
             Some(limit) if self.has_something() => limit,
@@ -607,7 +607,8 @@ impl Connection {
     }
 }
 
-const TOO_LONG: TransportError = TransportError::internal("a packet outgrew its Length field");
+const TOO_LONG: TransportError =
+    TransportError::internal("a packet is too long for its Length field");
 
 /// This endpoint's ack_delay_exponent: the default (RFC 9000 §18.2).
 const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;

@@ -277,8 +277,8 @@ impl Connection {
     }
 }
 
-/// Returns a transport parameter with a reserved identifier, which makes peers keep ignoring
-/// unknown ones (RFC 9000 §18.1).
+/// Returns a transport parameter with a reserved identifier, which ensures that peers keep ignoring
+/// unknown parameters (RFC 9000 §18.1).
 pub(crate) fn reserved_parameter(random: &mut Random) -> (VarInt, [u8; 4]) {
     let value = random.array::<4>();
     let identifier = random.below(1 << 32).saturating_mul(31).saturating_add(27);

@@ -139,7 +139,7 @@ mod tests {
         }
         assert_eq!(delay.at(at(20)), ms(300));
         delay.on_sample(115, at(21), Duration::ZERO);
-        assert_eq!(delay.at(at(20)), ms(300), "it is not computed for each question");
+        assert_eq!(delay.at(at(20)), ms(300), "the result is cached");
         assert_eq!(delay.at(at(21)), Duration::ZERO);
         assert_eq!(delay.samples.len(), CONNECTIONS);
     }

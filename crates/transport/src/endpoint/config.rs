@@ -18,7 +18,7 @@ pub struct EndpointConfig {
     /// The key from which stateless reset tokens are derived. If it is kept across restarts, peers
     /// of lost connections receive a stateless reset immediately (RFC 9000 §10.3).
     pub reset_key: ResetKey,
-    /// The maximum number of connections; further connections are refused.
+    /// The maximum number of connections; additional connections are refused.
     pub max_connections: usize,
 }
 
@@ -92,8 +92,12 @@ impl core::fmt::Display for AcceptError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NotAServer => f.write_str("the endpoint is not a server"),
-            Self::TooManyConnections => f.write_str("the endpoint has too many connections"),
-            Self::NotAuthentic => f.write_str("the client's first packet is not authentic"),
+            Self::TooManyConnections => {
+                f.write_str("the endpoint has reached its connection limit")
+            }
+            Self::NotAuthentic => {
+                f.write_str("the client's first packet could not be authenticated")
+            }
             Self::Session(error) => error.fmt(f),
             Self::Transport(error) => error.fmt(f),
         }
@@ -125,7 +129,9 @@ pub enum ConnectError {
 impl core::fmt::Display for ConnectError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::TooManyConnections => f.write_str("the endpoint has too many connections"),
+            Self::TooManyConnections => {
+                f.write_str("the endpoint has reached its connection limit")
+            }
             Self::Session(error) => error.fmt(f),
             Self::Transport(error) => error.fmt(f),
         }

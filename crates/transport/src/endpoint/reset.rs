@@ -12,8 +12,8 @@ use crate::ids::MINIMUM_RESET_SIZE;
 const USUAL_SIZE: usize = 43;
 
 /// Builds a stateless reset in response to a datagram of `trigger_len` bytes. The reset is always
-/// smaller, so that two endpoints that do not know each other's connection stop (§10.3.3). `None`
-/// if the datagram is too small to answer.
+/// smaller, so that two endpoints without state for the connection do not exchange resets forever
+/// (§10.3.3). `None` if the datagram is too small to answer.
 fn build(trigger_len: usize, token: &ResetToken, random: &mut Random) -> Option<Vec<u8>> {
     let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
     let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_RESET_SIZE)?;

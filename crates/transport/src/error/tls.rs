@@ -8,7 +8,7 @@ pub(super) fn reason(error: &Error) -> &'static str {
     match error {
         Error::InvalidCertificate(error) => certificate_reason(error),
         Error::NoApplicationProtocol => "no application protocol in common",
-        Error::NoCertificatesPresented => "the peer has no certificate",
+        Error::NoCertificatesPresented => "the peer sent no certificate",
         Error::PeerIncompatible(_) => "TLS: no common parameters with the peer",
         Error::PeerMisbehaved(PeerMisbehaved::MissingQuicTransportParameters) => {
             "the peer sent no transport parameters"
@@ -36,7 +36,7 @@ fn certificate_reason(error: &CertificateError) -> &'static str {
         CertificateError::Revoked => "the peer's certificate was revoked",
         CertificateError::UnknownIssuer => "the peer's certificate has an unknown issuer",
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the peer's certificate is for another name"
+            "the peer's certificate is for a different name"
         }
         CertificateError::BadSignature => "the peer's certificate has a bad signature",
         CertificateError::Other(error) if error.0.is::<CertificateChainLimit>() => {

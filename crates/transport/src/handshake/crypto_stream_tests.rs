@@ -27,7 +27,7 @@ fn packet(stream: &mut CryptoStream, room: usize) -> Frames {
         .iter()
         .map(|(offset, data)| Token::Crypto { offset: *offset, length: data.len() as u64 })
         .collect();
-    assert_eq!(tokens, expected, "each frame leaves its token");
+    assert_eq!(tokens, expected, "each frame has its token");
     frames
 }
 
@@ -82,7 +82,7 @@ fn a_settled_stream_goes_on_where_it_was_given_back() {
     assert_eq!(packet(&mut again, 100), vec![(100, sample(10))]);
 
     stream.receive(1, &[7]).unwrap();
-    assert_eq!(stream.settled(), None, "received bytes are not forgotten");
+    assert_eq!(stream.settled(), None, "received bytes are kept");
 }
 
 #[test]

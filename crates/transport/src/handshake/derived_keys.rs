@@ -101,12 +101,12 @@ pub(super) struct Derivation {
 pub(super) struct Secret([u8; MAX_SECRET_LEN]);
 
 impl Derivation {
-    /// Returns `None` if the suite or the version is unknown.
+    /// Creates the parameters; `None` if the suite or the version is unknown.
     pub(super) fn new(version: Version, suite: CipherSuite) -> Option<Self> {
         Some(Self { suite: Suite::of(suite)?, labels: Labels::of(version)? })
     }
 
-    /// Returns `None` if the length does not match the suite's hash.
+    /// Returns `bytes` as a secret; `None` if the length does not match the suite's hash.
     pub(super) fn secret(self, bytes: &[u8]) -> Option<Secret> {
         let mut secret = [0; MAX_SECRET_LEN];
         secret
@@ -283,7 +283,7 @@ impl DerivedSchedule {
     }
 
     /// Returns the keys of one direction and its current secret. Everything derived from one secret
-    /// is derived at once.
+    /// is derived in one step.
     fn direction(&self, direction: usize) -> Option<(DirectionBytes, Prk)> {
         let derivation = self.derivation()?;
         let expandable = |secrets: &[Secret; 2]| derivation.expandable(*secrets.get(direction)?);

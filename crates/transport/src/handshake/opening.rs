@@ -105,7 +105,7 @@ impl Opening {
     }
 }
 
-const BEGUN: TransportError = TransportError::internal("a session was begun twice");
+const BEGUN: TransportError = TransportError::internal("a session was started twice");
 
 impl Session for Opening {
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {

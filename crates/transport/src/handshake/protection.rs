@@ -181,7 +181,7 @@ impl Protection {
         self.application = Some(ApplicationKeys::new(keys, next));
     }
 
-    /// Permits decryption of 1-RTT packets, because the handshake is complete (§5.7).
+    /// Allows decryption of 1-RTT packets, because the handshake is complete (§5.7).
     pub(crate) fn on_handshake_complete(&mut self) {
         self.is_handshake_complete = true;
     }
@@ -397,7 +397,7 @@ impl Protection {
         self.application.as_ref().is_some_and(|keys| keys.is_update_due(self.update_after))
     }
 
-    /// Updates the 1-RTT keys if this is currently permitted: the handshake is confirmed, the peer
+    /// Updates the 1-RTT keys if this is currently allowed: the handshake is confirmed, the peer
     /// has acknowledged a packet of this key phase, and, after an earlier update, three probe
     /// timeouts have passed since that acknowledgment (§6.1, §6.5). Returns whether the keys were
     /// updated.

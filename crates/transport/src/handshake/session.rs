@@ -268,7 +268,7 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
 
 /// Creates a server's sessions.
 pub trait ServerSessions: Send + Sync + fmt::Debug {
-    /// Creates a session with a new client; it sends `transport_parameters`.
+    /// Creates a session for a new client, which sends `transport_parameters`.
     ///
     /// # Errors
     /// If TLS cannot start.
@@ -326,7 +326,7 @@ impl SessionError {
     pub(crate) fn into_transport(self) -> TransportError {
         match self {
             Self::Tls(error) => TransportError::tls(TransportErrorCode::INTERNAL_ERROR, error),
-            _ => TransportError::internal("TLS cannot begin"),
+            _ => TransportError::internal("TLS could not start"),
         }
     }
 }
@@ -347,10 +347,9 @@ impl fmt::Display for SessionError {
             Self::EncryptedClientHello(EncryptedClientHelloError::InvalidConfigList) => {
                 f.write_str("the ECH configuration list is malformed")
             }
-            Self::EncryptedClientHello(EncryptedClientHelloError::NoCompatibleConfig) => f
-                .write_str(
-                    "the ECH configuration list has no configuration that is supported here",
-                ),
+            Self::EncryptedClientHello(EncryptedClientHelloError::NoCompatibleConfig) => {
+                f.write_str("the ECH configuration list contains no supported configuration")
+            }
             Self::EncryptedClientHello(error) => write!(f, "encrypted ClientHello: {error:?}"),
             Self::Tls(error) => write!(f, "TLS: {error}"),
         }
@@ -389,7 +388,9 @@ pub struct ExportError;
 
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such keying material can be exported (yet)")
+        f.write_str(
+            "cannot export keying material: the handshake is incomplete or the length is invalid",
+        )
     }
 }
 

@@ -249,7 +249,7 @@ impl ClientVersion {
 
     fn change(&mut self, version: Version) -> Result<(), TransportError> {
         if version != self.first && self.secrets.is_none() {
-            return Err(TransportError::internal("this connection cannot change its version"));
+            return Err(TransportError::internal("this connection cannot change its QUIC version"));
         }
         if let Some(tickets) = &self.tickets {
             tickets.change_version(version);
@@ -395,7 +395,7 @@ impl TlsServerConfig {
     ///
     /// The configuration's verification of client certificates is opaque. Its sessions are
     /// therefore resumed only by this configuration and its clones, unless
-    /// [`session_policy`](Self::session_policy) names the policy, and chains are not verified
+    /// [`session_policy`](Self::session_policy) sets the policy's name, and chains are not verified
     /// again. [`from_settings`](Self::from_settings) has neither limitation.
     ///
     /// # Errors
@@ -526,9 +526,9 @@ impl TlsServerConfig {
         Self::checked(Arc::new(config), policy, Some(clients))
     }
 
-    /// Names the client policy of a configuration from [`new`](Self::new): servers that verify
-    /// client certificates in the same way, against the same roots, use the same name and resume
-    /// each other's sessions, if they share [ticket keys](Self::ticket_keys) or a store. If
+    /// Sets the name of the client policy of a configuration from [`new`](Self::new): servers that
+    /// verify client certificates in the same way, against the same roots, use the same name and
+    /// resume each other's sessions, if they share [ticket keys](Self::ticket_keys) or a store. If
     /// policies with the same name differ, clients may be accepted that this server would reject.
     ///
     /// For a configuration from [`from_settings`](Self::from_settings), the name is an additional
@@ -551,7 +551,7 @@ impl TlsServerConfig {
     /// Seals session tickets with `keys`, so that all processes with these keys accept them; by
     /// default a process keeps a few hundred sessions in a table, which are lost when it restarts.
     /// While early data is off, a client may resume a session several times, for example to open
-    /// several connections at once.
+    /// several connections at the same time.
     ///
     /// While [early data](Self::early_data) is on, a process accepts each ticket only once within
     /// at least two minutes, which is longer than the time for which TLS would accept a replayed
@@ -871,7 +871,9 @@ impl Session for TlsSession {
     fn change_version(&mut self, version: Version) -> Result<(), TransportError> {
         match &mut self.version {
             Some(client) => client.change(version),
-            None => Err(TransportError::internal("the version of a server's session is fixed")),
+            None => Err(TransportError::internal(
+                "a server's TLS session cannot change its QUIC version",
+            )),
         }
     }
 

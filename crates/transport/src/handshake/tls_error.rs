@@ -50,7 +50,7 @@ fn violation(error: &Error, was_handshaking: bool) -> Option<TransportError> {
             ("handshake data continues after a key change", "RFC 9001 §4.1.3")
         }
         Error::PeerMisbehaved(PeerMisbehaved::InvalidMaxEarlyDataSize) => {
-            ("a session ticket has another max_early_data_size than 0xffffffff", "RFC 9001 §4.6.1")
+            ("max_early_data_size of a session ticket is not 0xffffffff", "RFC 9001 §4.6.1")
         }
         Error::InappropriateHandshakeMessage {
             got_type: HandshakeType::CertificateRequest,

@@ -38,7 +38,7 @@ fn a_certificate_for_another_name_is_refused() {
     let (side, error) = failure(client, server(server_config(&identity, &[b"h3"])));
     assert_eq!(side, Side::Client);
     assert_eq!(error.code.alert(), Some(42), "bad_certificate: {error}");
-    assert_eq!(error.reason(), "the peer's certificate is for another name");
+    assert_eq!(error.reason(), "the peer's certificate is for a different name");
 }
 
 #[test]

@@ -54,8 +54,7 @@ pub(crate) fn compatible(
         .unwrap_or(original)
 }
 
-/// What the client knows about the connection's versions when the server's version information
-/// arrives.
+/// The client's view of the connection's versions when the server's version information arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
     /// The versions that the client supports, the preferred one first.
@@ -89,22 +88,20 @@ pub(crate) fn check_server(
         return Err(error("the server chose a version that was not offered"));
     }
     if server.chosen != negotiated {
-        return Err(error("the server's packets have another version than it chose"));
+        return Err(error("the version of the server's packets differs from its chosen version"));
     }
     if !has_reacted {
         return Ok(());
     }
     if server.available.is_empty() {
-        return Err(error("the server lists no versions after a Version Negotiation packet"));
+        return Err(error("the server's version list is empty after a Version Negotiation packet"));
     }
     let mut offered = server.available.clone();
     offered.push(negotiated);
     if select(spoken, &offered) == Some(chosen) {
         Ok(())
     } else {
-        Err(error(
-            "a Version Negotiation packet led to another version than the server's list does",
-        ))
+        Err(error("the server's version list contradicts the Version Negotiation packet"))
     }
 }
 
@@ -119,7 +116,7 @@ pub(crate) fn check_client(
 ) -> Result<(), TransportError> {
     match client {
         Some(client) if client.chosen != original => {
-            Err(error("the client's packets have another version than it chose"))
+            Err(error("the version of the client's packets differs from its chosen version"))
         }
         _ => Ok(()),
     }

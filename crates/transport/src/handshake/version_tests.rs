@@ -80,7 +80,7 @@ fn what_a_server_may_say_without_a_version_negotiation_packet() {
     assert_eq!(verdict(Some(information(V2, &[V1, V2])), changed), None);
     let missing = Some("the server's version information is missing");
     assert_eq!(verdict(None, changed), missing);
-    let another = Some("the server's packets have another version than it chose");
+    let another = Some("the version of the server's packets differs from its chosen version");
     assert_eq!(verdict(Some(information(V2, &[V1, V2])), PLAIN), another);
     assert_eq!(verdict(Some(information(V1, &[V1, V2])), changed), another);
     let unasked = Some("the server chose a version that was not offered");
@@ -99,7 +99,7 @@ fn what_a_server_has_to_say_after_a_version_negotiation_packet() {
     assert_eq!(verdict(None, to_2), missing);
     assert_eq!(verdict(None, to_1), None, "version 1 alone is what it would have listed");
     assert_eq!(verdict(None, prefers_1), None);
-    let empty = Some("the server lists no versions after a Version Negotiation packet");
+    let empty = Some("the server's version list is empty after a Version Negotiation packet");
     assert_eq!(verdict(Some(information(V2, &[])), to_2), empty);
     assert_eq!(verdict(Some(information(V2, &[V2])), to_2), None);
     assert_eq!(verdict(Some(information(V2, &[V1, V2])), to_2), None);
@@ -108,7 +108,7 @@ fn what_a_server_has_to_say_after_a_version_negotiation_packet() {
     assert_eq!(verdict(Some(information(V2, &[Version::reserved(0)])), to_2), None);
     // The client prefers version 2, which the server supports, so the Version Negotiation packet
     // must have been forged.
-    let forged = "a Version Negotiation packet led to another version than the server's list does";
+    let forged = "the server's version list contradicts the Version Negotiation packet";
     assert_eq!(verdict(Some(information(V1, &[V1, V2])), to_1), Some(forged));
     assert_eq!(verdict(Some(information(V1, &[V1])), to_1), None);
     assert_eq!(verdict(Some(information(V1, &[V1, V2])), prefers_1), None);

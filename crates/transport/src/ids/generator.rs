@@ -14,7 +14,7 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     fn generate(&self, random: &mut Random) -> ConnectionId;
 
     /// Returns the length in bytes, 1 to 20. It may be 0 for an endpoint that has one connection at
-    /// a time and issues no further IDs for it (RFC 9000 §5.1.1).
+    /// a time and issues no more IDs for it (RFC 9000 §5.1.1).
     fn len(&self) -> usize;
 
     /// Returns the configuration number of new IDs, which never decreases. Once it has increased,

@@ -174,9 +174,9 @@ impl LocalIds {
     /// exceed the peer's limit until the peer has processed one of the frames, each of which has a
     /// Retire Prior To that covers the excess (§5.1.1).
     ///
-    /// Does nothing while the peer has IDs left that it already has to retire: a further
-    /// replacement waits until then, as §5.1.2 recommends, so a peer that never retires IDs gets no
-    /// more than the second set.
+    /// Does nothing while the peer has IDs left that it already has to retire: another replacement
+    /// waits until then, as §5.1.2 recommends, so a peer that never retires IDs gets at most one
+    /// set of replacements.
     pub(crate) fn replace(&mut self, random: &mut Random) {
         self.note_rotation();
         let has_earlier = self.active.iter().any(|issued| issued.sequence < self.current_from);
@@ -257,17 +257,17 @@ impl LocalIds {
         let violation = |violation| Err(TransportError::rule(code, violation, "RFC 9000 §19.16"));
         let sequence = retired.sequence.get();
         if sequence >= self.next_sequence {
-            return violation("a connection ID was retired that was never issued");
+            return violation("a retired connection ID was never issued");
         }
         let position = self.active.iter().position(|issued| issued.sequence == sequence);
         let Some(issued) = position.and_then(|position| self.active.get(position)) else {
             return Ok(());
         };
         if issued.announcement == Announcement::Unsent {
-            return violation("a connection ID was retired that was never sent");
+            return violation("a retired connection ID was never sent");
         }
         if issued.id == destination {
-            return violation("a connection ID was retired by a packet that uses it");
+            return violation("a connection ID was retired in a packet that was sent to it");
         }
         self.changes.0.push_back(RoutingChange::Removed(issued.id));
         self.active.retain(|issued| issued.sequence != sequence);

@@ -149,7 +149,7 @@ impl RemoteIds {
         if self.current().is_empty() {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
-                "NEW_CONNECTION_ID from a peer that uses no connection IDs",
+                "NEW_CONNECTION_ID from a peer with zero-length connection IDs",
                 "RFC 9000 §19.15",
             ));
         }
@@ -168,14 +168,14 @@ impl RemoteIds {
         if self.active.len() as u64 > self.limit {
             return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
-                "more active connection IDs than were allowed",
+                "active_connection_id_limit exceeded",
                 "RFC 9000 §5.1.1",
             ));
         }
         if self.retired.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
             return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
-                "connection IDs are retired faster than that is acknowledged",
+                "too many unacknowledged RETIRE_CONNECTION_ID frames",
                 "RFC 9000 §5.1.2",
             ));
         }
@@ -196,7 +196,7 @@ impl RemoteIds {
         if disagrees {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
-                "two NEW_CONNECTION_ID frames disagree",
+                "NEW_CONNECTION_ID frames contradict each other",
                 "RFC 9000 §19.15",
             ));
         }

@@ -231,7 +231,7 @@ fn without_another_configuration_nothing_is_replaced() {
     assert_eq!(both.routes, before);
 }
 
-/// RFC 9000 §5.1.2: a further replacement waits until the peer has retired the IDs of the previous
+/// RFC 9000 §5.1.2: another replacement waits until the peer has retired the IDs of the previous
 /// one.
 #[test]
 fn a_second_change_waits_for_the_first() {

@@ -18,7 +18,8 @@ pub(super) struct Candidate {
     path: Path,
     /// `None` once the path is validated.
     validation: Option<Validation>,
-    /// Whether it becomes the current path once validated. At a server, the peer decides that.
+    /// Whether the candidate becomes the current path once validated. On a server, the peer decides
+    /// that.
     is_wanted: bool,
 }
 
@@ -33,9 +34,9 @@ pub(super) struct DrainingPath {
 /// The outcome for a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CandidateNews {
-    /// It is validated and wanted, and can become the current path.
+    /// The candidate is validated and wanted, and can become the current path.
     Ready,
-    /// It could not be validated, and was dropped.
+    /// The candidate could not be validated, and was dropped.
     Failed(PathAddress),
 }
 
@@ -65,8 +66,9 @@ impl Paths {
         self.candidate.as_ref().map(|candidate| candidate.path.address())
     }
 
-    /// Handles a packet from the peer to `local_id` on the candidate; with `is_wanted` the peer
-    /// uses it like a current path. Returns whether the candidate can become the current path now.
+    /// Handles a packet from the peer to `local_id` on the candidate; with `is_wanted`, the peer
+    /// uses the path like a current one. Returns whether the candidate can become the current path
+    /// now.
     pub(crate) fn on_candidate_used(&mut self, local_id: ConnectionId, is_wanted: bool) -> bool {
         let Some(candidate) = &mut self.candidate else { return false };
         candidate.path.set_local_id(local_id);

@@ -117,8 +117,8 @@ impl PathMtu {
         matches!(self.phase, Phase::Complete { .. }) || self.candidate().is_none()
     }
 
-    /// Returns the size of a datagram that probes a silent peer (RFC 9002 §6.2.4): it also has to
-    /// pass where a larger one does not.
+    /// Returns the size of a datagram that probes a silent peer (RFC 9002 §6.2.4): the datagram
+    /// also has to pass where a larger one does not.
     pub(crate) fn safe_size(&self) -> u16 {
         if self.config.is_enabled { self.size.min(BASE) } else { self.size }
     }

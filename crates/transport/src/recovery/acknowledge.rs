@@ -32,9 +32,9 @@ pub(crate) struct AckOutcome {
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
-    /// Whether one that had not been declared lost is ack-eliciting. The acknowledgment of a lost
-    /// packet says when that packet arrived, not how long a later one took that is not
-    /// ack-eliciting.
+    /// Whether any of them is ack-eliciting and had not been declared lost. The acknowledgment of a
+    /// lost packet shows when that packet arrived, not the round-trip time of a later one that is
+    /// not ack-eliciting.
     ack_eliciting: bool,
     /// The packet with the frame's largest number, if it was outstanding until now.
     largest: Option<LedgerPacket>,

@@ -14,7 +14,7 @@ const LEAST_LOST: u32 = 3;
 const SAMPLE_PACKETS: u32 = 32;
 const SAMPLE_ROUNDS: u32 = 8;
 
-/// If one in this many large packets is lost, the path is not used for them. No controller keeps a
+/// A path that loses one in this many large packets counts as a black hole. No controller keeps a
 /// queue that full, and where smaller packets are lost just as often, the smaller size costs
 /// little.
 const LOST_OF: u32 = 4;
@@ -44,8 +44,8 @@ pub(super) struct BlackHole {
     newest_large: Option<(SendIndex, u64)>,
     timed_out_at: Option<Timestamp>,
     sample: BlackHoleSample,
-    /// Packets before this index are not considered: they were evidence before, or had the chance
-    /// to be.
+    /// Packets before this index are not considered: they were already used as evidence, or could
+    /// have been.
     boundary: SendIndex,
 }
 
@@ -93,7 +93,7 @@ struct Losses {
     first_sent_at: Timestamp,
     last_sent_at: Timestamp,
     packets: u32,
-    /// The size of the smallest one, in bytes.
+    /// The size of the smallest lost packet, in bytes.
     smallest: u64,
 }
 

@@ -4,14 +4,13 @@ use crate::TransportError;
 
 /// Adds `amount`, or fails on overflow.
 pub(super) fn add(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum = sum.checked_add(amount).ok_or_else(|| broken("a counter of the ledger overflowed"))?;
+    *sum = sum.checked_add(amount).ok_or_else(|| broken("a ledger counter overflowed"))?;
     Ok(())
 }
 
 /// Subtracts `amount`, or fails on underflow.
 pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum =
-        sum.checked_sub(amount).ok_or_else(|| broken("a counter of the ledger fell below zero"))?;
+    *sum = sum.checked_sub(amount).ok_or_else(|| broken("a ledger counter fell below zero"))?;
     Ok(())
 }
 

@@ -61,7 +61,8 @@ struct SpaceMarks {
     reported: MarkCounts,
     /// The number of packets sent with ECT(0).
     sent: u64,
-    /// By how much the reported counts exceed the packets sent because an earlier path set marks.
+    /// The excess of the reported counts over the packets sent, caused by marks that an earlier
+    /// path set.
     excess: u64,
     /// The first packet number sent on the path.
     first: u64,
@@ -116,7 +117,7 @@ pub(super) struct Ecn {
     last_marked: Option<SendIndex>,
     /// The newest marked packet whose acknowledgment showed that the path forwards marked packets.
     proof: Option<SendIndex>,
-    /// Marked packets lost after that one.
+    /// The number of marked packets lost after `proof`.
     lost: u64,
     /// Packets reported as ECN-CE during a test.
     marked: u64,
@@ -165,8 +166,8 @@ impl Ecn {
         self.spaces.give_up_handshake();
     }
 
-    /// Replaces the path by one about which nothing is known. `next_number` returns the first
-    /// packet number of each space that is sent on it.
+    /// Switches to a new path, about which nothing is known. `next_number` returns the first packet
+    /// number of each space that is sent on it.
     pub(super) fn start_path(&mut self, next_number: impl Fn(SpaceId) -> u64) {
         if self.state == EcnState::Disabled {
             return;
@@ -322,8 +323,8 @@ impl Ecn {
         self.pending_marks = 0;
     }
 
-    /// Returns the ECN-CE marks for the controller. They are held back while the path is not
-    /// validated (RFC 9002 §7.1): a path that marks all packets must not end slow start.
+    /// Returns the ECN-CE marks for the controller. They are withheld until the path is validated
+    /// (RFC 9002 §7.1): a path that marks all packets must not end slow start.
     pub(super) fn take_marks(&mut self) -> u64 {
         if self.state != EcnState::Capable {
             return 0;

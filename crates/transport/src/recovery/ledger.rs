@@ -219,7 +219,7 @@ impl Ledger {
     /// Checks that the byte sums and counts agree with the packets, and checks each space.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a value does not agree, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let all = || SpaceId::ALL.into_iter().flat_map(|space| self.space(space).packets());
@@ -335,7 +335,7 @@ impl Ledger {
     /// controller.
     pub(super) fn start_path(&mut self, generation: u32) -> Result<(), TransportError> {
         if generation <= self.path {
-            return Err(broken("the path's generation did not grow"));
+            return Err(broken("the path's generation did not increase"));
         }
         if self.sum_in_flight()? != self.bytes_in_flight {
             return Err(broken("bytes in flight differ from the sum of the packets in flight"));

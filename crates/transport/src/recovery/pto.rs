@@ -48,9 +48,9 @@ pub(super) struct ProbeTimer {
     count: u32,
     /// The total number of expirations.
     total: u64,
-    /// When each space's timeout starts: its last ack-eliciting packet or expiration.
+    /// The start of each space's timeout: the space's last ack-eliciting packet or expiration.
     since: PerSpace<Timestamp>,
-    /// When the timeout starts that runs without an outstanding packet.
+    /// The start of the timeout that runs while no packet is outstanding.
     idle_since: Timestamp,
     /// Whether the Application space ignores the backoff once.
     skips_backoff: bool,
@@ -87,8 +87,8 @@ impl ProbeTimer {
         self.idle_since = now;
     }
 
-    /// Called when no ack-eliciting packet is left in `space`. What is in flight only because of
-    /// padding uses the timeout that runs without an outstanding packet.
+    /// Called when no ack-eliciting packet is left in `space`. Packets that are in flight only
+    /// because of padding use the timeout that runs while no packet is outstanding.
     pub(super) fn leave_padding(&mut self, space: SpaceId) {
         *self.since.get_mut(space) = self.idle_since;
     }
@@ -111,7 +111,7 @@ impl ProbeTimer {
         self.on_sent(space, now);
     }
 
-    /// Makes the timer of the Application space due now, if a whole timeout without backoff has
+    /// Makes the timer of the Application space due now, if a full timeout without backoff has
     /// passed since its last packet or expiration. The backoff stays the same.
     pub(super) fn expire_early(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
         let timeout = rtt.pto_base(context.max_ack_delay);

@@ -119,7 +119,7 @@ fn the_backoff_doubles_and_never_overflows() {
     assert_eq!(timer.total(), 64);
 }
 
-/// Evidence that the path works makes the timer expire early once, if a whole timeout has passed;
+/// Evidence that the path works makes the timer expire early once, if a full timeout has passed;
 /// the next timeout has the previous backoff.
 #[test]
 fn a_sign_of_life_shortens_one_timeout_and_no_more() {

@@ -55,7 +55,7 @@ fn the_time_threshold_counts_the_longest_round_trip_of_a_late_packet() {
     assert_eq!(thresholds(&reordering), (3, ms(63)));
 }
 
-/// A single packet does not raise the threshold to however long it took, and neither do packets
+/// A single packet does not raise the threshold to its own round-trip time, and neither do packets
 /// that take as long as others.
 #[test]
 fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {

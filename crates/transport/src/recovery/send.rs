@@ -15,7 +15,8 @@ use crate::{SpaceId, TransportError};
 /// many windows.
 const MIN_SKIP_SPAN: u64 = 32;
 
-/// After this many packets that are not ack-eliciting, one should be (RFC 9000 §13.2.4).
+/// The number of packets in a row that are not ack-eliciting after which the next should be (RFC
+/// 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
 
 /// The initial window of a path with 1200-byte datagrams, in bytes (RFC 9002 §7.2).
@@ -101,11 +102,11 @@ impl Recovery {
         if is_full { 0 } else { usize::try_from(room).unwrap_or(most).min(most) }
     }
 
-    /// Returns whether an MTU probe of `bytes` may be sent: if any datagram may. It may take the
-    /// bytes in flight beyond the window, which RFC 8899 §3 permits for one probe per round trip
-    /// (item 7). It is at most a quarter of the window, so that it is small compared with the data,
-    /// and the window never has to grow because the minimum of two or four datagrams grows with
-    /// their size; and it is at most a burst.
+    /// Returns whether an MTU probe of `bytes` may be sent, which is the case whenever any datagram
+    /// may be sent. The probe may take the bytes in flight beyond the window, which RFC 8899 §3
+    /// permits for one probe per round trip (item 7). The probe is at most a quarter of the window,
+    /// so that it is small compared with the data, and the window never has to grow because the
+    /// minimum of two or four datagrams grows with their size; and it is at most a burst.
     pub(crate) fn may_probe_mtu(&mut self, now: Timestamp, bytes: u64) -> bool {
         self.has_window_for(bytes) && bytes <= self.path.pacer.burst() && self.may_send(now).is_ok()
     }
@@ -289,9 +290,9 @@ impl Recovery {
         self.path.limitation.pacer_deadline
     }
 
-    /// Returns whether so many packets were sent that are not ack-eliciting that the next should
-    /// be, with a PING. Otherwise this endpoint never learns that its ACK frames were received, and
-    /// keeps their ranges (RFC 9000 §13.2.4).
+    /// Returns whether the next packet should be made ack-eliciting with a PING, because many
+    /// packets before it were not. Otherwise this endpoint would never learn that its ACK frames
+    /// were received, and keeps their ranges (RFC 9000 §13.2.4).
     pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0

@@ -39,8 +39,7 @@ const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
 const MAX_SETTLED: usize = 1 << 10;
 
 /// Error: more packets were sent than can be remembered, and the peer acknowledges none of them.
-const TOO_MANY_UNACKNOWLEDGED: TransportError =
-    broken("more packets wait for their acknowledgement than are remembered");
+const TOO_MANY_UNACKNOWLEDGED: TransportError = broken("too many sent packets are unacknowledged");
 
 /// Maximum number of lost packets remembered in case they arrive after all.
 pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
@@ -52,13 +51,13 @@ const MAX_SKIPPED_REMEMBERED: usize = 32;
 /// Error: the peer acknowledged a packet that was never sent (see also RFC 9000 §21.4).
 const NEVER_SENT: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
-    "a packet number was acknowledged that was never sent",
+    "an acknowledged packet was never sent",
     "RFC 9000 §13.1",
 );
 
-/// The sent packets of one packet number space, by number. While few packets are settled between
-/// others, none is missing, and a packet's position follows from its number. Once there are many,
-/// they are removed and the others are found by search.
+/// The sent packets of one packet number space, by number. While there are few settled packets
+/// between others, no packet is missing, and a packet's position follows from its number. Once
+/// there are many, the settled packets are removed and the others are found by search.
 ///
 /// The number of packets is bounded: packets limited by the window wait while there is no room
 /// ([`has_room`](Self::has_room)), and others get an error.
@@ -320,10 +319,10 @@ impl SentSpace {
         tokens: &mut Vec<Token>,
     ) -> Result<(), TransportError> {
         if self.is_discarded {
-            return Err(broken("a packet was built although its keys are discarded"));
+            return Err(broken("a packet was built although its keys were discarded"));
         }
         if staged.number.get() != self.next_number() {
-            return Err(broken("a packet was built with a number that is not the next"));
+            return Err(broken("a packet was built with an unexpected packet number"));
         }
         if self.is_beyond(MAX_PACKETS, MAX_BYTES) {
             return Err(TOO_MANY_UNACKNOWLEDGED);
@@ -494,7 +493,7 @@ impl SentSpace {
     ) -> Result<LedgerPacket, TransportError> {
         let packet = self.packet_mut(number).ok_or_else(|| broken("an unknown packet was lost"))?;
         if packet.state != PacketState::Outstanding {
-            return Err(broken("a packet was lost that was not outstanding"));
+            return Err(broken("a packet that was not outstanding was declared lost"));
         }
         packet.is_exempt |= packet.index < left_address_at;
         let before = *packet;

@@ -90,19 +90,19 @@ impl Recovery {
         }
     }
 
-    /// Handles a 1-RTT packet from the peer that is ack-eliciting and contains an ACK frame, and is
-    /// newer than all its packets before, though the frame may acknowledge nothing new. It shows
-    /// that the path works, so outstanding packets need not wait for the whole backoff. After this
-    /// the deadline may be in the past.
+    /// Handles a 1-RTT packet from the peer that is ack-eliciting and contains an ACK frame, and
+    /// has a higher number than all packets before, though the frame may acknowledge nothing new.
+    /// It shows that the path works, so outstanding packets need not wait for the full backoff.
+    /// After this the deadline may be in the past.
     ///
     /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The
-    /// example of §A.7 does so only for new acknowledgments, and so does this endpoint. For any
-    /// other it does less: the current timer expires as if there were no backoff, and later timers
-    /// keep the backoff that they would have had, where a reset would leave only one doubling. So
-    /// the probe is one that an expired timer sends, of at most two datagrams. It is sent no
-    /// earlier than a whole probe timeout after the previous one, and only after a new packet from
-    /// the peer, whose own timeouts grow. The peer answers with an ACK, which ends the exchange:
-    /// two endpoints that do this do not keep each other sending.
+    /// example of §A.7 does so only for new acknowledgments, and so does this endpoint. For other
+    /// acknowledgments, it does less: the current timer expires as if there were no backoff, and
+    /// later timers keep the backoff that they would have had, where a reset would leave only one
+    /// doubling. So the probe is one that an expired timer sends, of at most two datagrams. It is
+    /// sent no earlier than a full probe timeout after the previous one, and only after a new
+    /// packet from the peer, whose own timeouts grow. The peer answers with an ACK, which ends the
+    /// exchange: two endpoints that do this do not keep each other sending.
     pub(crate) fn on_peer_activity(&mut self, now: Timestamp, context: &PtoContext) {
         let space = SpaceId::Application;
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
@@ -110,8 +110,8 @@ impl Recovery {
         }
     }
 
-    /// Records that the oldest outstanding packet of `space` is still unacknowledged: that gives a
-    /// lower bound of the round-trip time before there is a sample.
+    /// Records that the oldest outstanding packet of `space` is still unacknowledged, which gives a
+    /// lower bound on the round-trip time before there is a sample.
     fn note_wait(&mut self, space: SpaceId, now: Timestamp) {
         let sent_at = self.ledger.space(space).oldest_sent_at();
         let waited = sent_at.map(|sent_at| now.saturating_since(sent_at));

@@ -81,7 +81,7 @@ fn packets_that_no_window_holds_back_have_a_cap_and_an_error() {
         assert!(staged <= 1 << 17);
     };
     assert_eq!(error.code, TransportErrorCode::INTERNAL_ERROR);
-    assert_eq!(error.reason(), "more packets wait for their acknowledgement than are remembered");
+    assert_eq!(error.reason(), "too many sent packets are unacknowledged");
     assert!(space(&bench).bytes_remembered() <= (64 << 20) + 4096);
 }
 

@@ -130,7 +130,7 @@ fn a_server_that_repeats_retry_is_named() {
     let repeated = packets.dropped.get(DropReason::Retry);
     assert!(packets.followed_retry && packets.processed == 0 && repeated > 1, "{packets}");
     assert_eq!(packets.arrived(), 1 + repeated);
-    assert!(packets.to_string().contains(", a Retry was followed and "), "{packets}");
+    assert!(packets.to_string().contains(", a Retry was accepted and "), "{packets}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_version_negotiation_is_named() {
     );
     let packets = give_up(&mut pair);
     assert!(packets.followed_version_negotiation, "{packets}");
-    assert_eq!(packets.to_string(), "1 packet arrived, a Version Negotiation was followed");
+    assert_eq!(packets.to_string(), "1 packet arrived, a Version Negotiation was accepted");
 }
 
 /// A Version Negotiation that lists the client's own version is ignored (RFC 9000 §6.2).
@@ -160,7 +160,7 @@ fn a_version_negotiation_that_is_ignored_is_counted() {
         datagram[1..5].fill(0);
         datagram.extend_from_slice(&Version::V1.0.to_be_bytes());
     });
-    let text = "contained a Version Negotiation that must not be followed";
+    let text = "contained an unacceptable Version Negotiation";
     assert_all_dropped_for(&packets, DropReason::VersionNegotiation, text);
 }
 

@@ -72,7 +72,7 @@ fn wrong_version_information_of_a_client_is_an_error() {
                 &[]
             },
             TransportErrorCode::VERSION_NEGOTIATION_ERROR,
-            "the client's packets have another version than it chose",
+            "the version of the client's packets differs from its chosen version",
         ),
         (
             |it| {
@@ -161,7 +161,7 @@ fn wrong_version_information_of_a_server_is_an_error() {
             },
             false,
             negotiation,
-            "the server's packets have another version than it chose",
+            "the version of the server's packets differs from its chosen version",
         ),
         (
             |it| {
@@ -170,7 +170,7 @@ fn wrong_version_information_of_a_server_is_an_error() {
             },
             true,
             negotiation,
-            "the server's packets have another version than it chose",
+            "the version of the server's packets differs from its chosen version",
         ),
         (
             |it| {
@@ -179,7 +179,7 @@ fn wrong_version_information_of_a_server_is_an_error() {
             },
             true,
             negotiation,
-            "the server lists no versions after a Version Negotiation packet",
+            "the server's version list is empty after a Version Negotiation packet",
         ),
         (
             |it| {

@@ -227,7 +227,7 @@ impl ApplicationKeys {
                 }
                 // The peer may update again only after an acknowledgment in this phase (§6.2).
                 if self.first_sealed.is_none() {
-                    let violation = "the keys were updated without waiting";
+                    let violation = "the keys were updated again before an acknowledgment";
                     return Err(key_update_error(violation, "RFC 9001 §6.2"));
                 }
                 self.rotate();
@@ -239,7 +239,7 @@ impl ApplicationKeys {
 
     fn on_opened_with_previous(&mut self, number: PacketNumber) -> Result<(), TransportError> {
         if self.received.is_some_and(|received| received.lowest < number) {
-            let violation = "old keys were used after newer ones";
+            let violation = "old keys were used after newer keys";
             return Err(key_update_error(violation, "RFC 9001 §6.4"));
         }
         if let Some(previous) = &mut self.previous {
@@ -297,7 +297,7 @@ impl ApplicationKeys {
         }
         // The peer received newer keys but did not update its own (§6.2).
         if with_previous_keys {
-            let violation = "an update was acknowledged but not followed";
+            let violation = "a key update was acknowledged with old keys";
             return Err(key_update_error(violation, "RFC 9001 §6.2"));
         }
         self.acknowledged_at.get_or_insert(now);

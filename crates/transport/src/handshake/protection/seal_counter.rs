@@ -13,7 +13,7 @@ impl SealCounter {
         if self.0 >= key.confidentiality_limit() {
             return Err(TransportError::rule(
                 TransportErrorCode::AEAD_LIMIT_REACHED,
-                "as many packets were sealed as the AEAD allows with one key",
+                "the AEAD's limit of packets per key is reached",
                 "RFC 9001 §6.6",
             ));
         }

@@ -8,8 +8,10 @@ use webpki::EndEntityCert;
 
 use crate::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME};
 
+/// Checks the number of certificates, and of intermediate certificates with the same subject.
+///
 /// # Errors
-/// Certificates that cannot be parsed are not part of any certification path.
+/// If a limit is exceeded.
 pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     let count = intermediates.len().saturating_add(1);
     if count > MAX_CERTIFICATES {

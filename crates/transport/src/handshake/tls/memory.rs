@@ -7,8 +7,8 @@ use clearway_wire::Version;
 
 use super::saved::{SavedSession, SessionStore};
 
-/// Stores sessions and tokens in memory: of at most [`SERVERS`](Self::SERVERS) servers, and per
-/// server the newest [`PER_SERVER`](Self::PER_SERVER) sessions and as many tokens.
+/// Stores sessions and tokens in memory, for at most [`SERVERS`](Self::SERVERS) servers: the newest
+/// [`PER_SERVER`](Self::PER_SERVER) sessions per server, and the same number of tokens.
 #[derive(Debug, Default)]
 pub struct MemorySessionStore(Mutex<Servers<Kept>>);
 

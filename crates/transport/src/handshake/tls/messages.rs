@@ -50,7 +50,7 @@ impl<'a> NewTicket<'a> {
         false
     }
 
-    /// Encodes the message; `None` if the ticket is too long for one.
+    /// Encodes the message; `None` if the ticket is too long for a message.
     fn encode(&self) -> Option<Vec<u8>> {
         let Self { ticket, .. } = self;
         let mut body = self.lifetime.to_be_bytes().to_vec();

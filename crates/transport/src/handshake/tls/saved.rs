@@ -72,7 +72,7 @@ impl PartialEq for LiveSession {
 
 impl Eq for LiveSession {}
 
-/// An error: the bytes of a stored session cannot be decoded.
+/// The reason why a stored session cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SavedSessionError {

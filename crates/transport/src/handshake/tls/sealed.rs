@@ -196,7 +196,7 @@ struct Origin {
 struct UsedTickets {
     /// The start of the record: the time when the first ticket was sealed or used. `None` before.
     since: Option<Duration>,
-    /// The mark of this record's own tickets; `None` before the first.
+    /// The mark of the tickets that this record issues; `None` before the first.
     issuer: Option<[u8; NONCE_LEN]>,
     window_began: Duration,
     recent: BTreeSet<Tag>,
@@ -215,10 +215,11 @@ impl UsedTickets {
         *self.issuer.get_or_insert(nonce)
     }
 
-    /// Records a ticket. Returns whether it was certainly not used within the last [`WINDOW`]: it
-    /// is not recorded, there is room to record it, and it is the record's own, or was not issued
-    /// before the record started, or that was long ago. Times are in whole seconds: a ticket from
-    /// the second in which the record started may be older than the record.
+    /// Records a ticket. Returns whether the ticket was certainly not used within the last
+    /// [`WINDOW`]. This requires that it is not recorded yet, that there is room to record it, and
+    /// that no use can have preceded the record: the record issued the ticket, or started before
+    /// the ticket was issued, or started at least [`WINDOW`] ago. Times are in whole seconds: a
+    /// ticket from the second in which the record started may be older than the record.
     fn insert(&mut self, now: Duration, origin: Origin, tag: Tag) -> bool {
         let since = self.begin(now);
         if now.saturating_sub(self.window_began) >= WINDOW {

@@ -75,7 +75,7 @@ fn a_ticket_from_before_the_record_began_waits_for_a_window() {
     assert!(used.insert(NOW + WINDOW, earlier, [1; 16]));
 }
 
-/// A server that has issued a ticket knows whether it was used, however long its client waits.
+/// A server that has issued a ticket can tell whether it was used, however long the client waits.
 #[test]
 fn the_record_begins_with_the_first_ticket() {
     let keys = TicketKeys::new(&[1; 32]);

@@ -251,7 +251,7 @@ impl Session for ServerSession {
     }
 
     fn change_version(&mut self, _: Version) -> Result<(), TransportError> {
-        Err(TransportError::internal("the version of a server's session is fixed"))
+        Err(TransportError::internal("a server's TLS session cannot change its QUIC version"))
     }
 
     fn early_keys(&mut self) -> Option<DirectionalKeys> {

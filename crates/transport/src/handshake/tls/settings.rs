@@ -29,7 +29,7 @@ pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
 
 /// Returns the key exchange groups, the preferred one first. X25519MLKEM768 protects traffic that
 /// is recorded today against future quantum computers. A client also sends an X25519 share, so that
-/// a server that supports only that group needs no further round trip. ring does not support it.
+/// a server that supports only that group needs no additional round trip. ring does not support it.
 pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
     vec![
         #[cfg(feature = "aws-lc-rs")]

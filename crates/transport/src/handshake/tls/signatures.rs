@@ -93,8 +93,8 @@ impl Search {
     }
 }
 
-/// An algorithm that skips signatures known to be valid and rejects further signatures once too
-/// many have been verified.
+/// An algorithm that skips signatures known to be valid and rejects all others once too many have
+/// been verified.
 #[derive(Debug)]
 struct Once<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,

@@ -35,7 +35,7 @@ impl SentSpace {
         for packet in &self.packets {
             let LedgerPacket { number, state, .. } = *packet;
             let is_unsettled = matches!(state, PacketState::Staged | PacketState::Outstanding);
-            assert!(number < self.next, "{number} was given away");
+            assert!(number < self.next, "{number} was assigned");
             assert!(!is_unsettled || number >= self.first_outstanding, "{number} is not settled");
             let is_unsent = matches!(state, PacketState::Staged | PacketState::Skipped);
             assert!(is_unsent || number < self.sent_end, "{number} was sent");
