@@ -9,13 +9,13 @@ use super::{TransportError, TransportErrorCause};
 #[test]
 fn a_broken_rule_names_its_section() {
     let code = TransportErrorCode::FLOW_CONTROL_ERROR;
-    let error = TransportError::rule(code, "data beyond the limit of a stream", "RFC 9000 §4.1");
+    let error = TransportError::rule(code, "data beyond the stream's limit", "RFC 9000 §4.1");
     let error = error.in_frame(8).in_frame(6);
     assert_eq!(
         error.to_string(),
-        "FLOW_CONTROL_ERROR: data beyond the limit of a stream (RFC 9000 §4.1) (frame type 0x8)"
+        "FLOW_CONTROL_ERROR: data beyond the stream's limit (RFC 9000 §4.1) (frame type 0x8)"
     );
-    assert_eq!(error.reason(), "data beyond the limit of a stream");
+    assert_eq!(error.reason(), "data beyond the stream's limit");
     assert!(error.source().is_none());
 }
 

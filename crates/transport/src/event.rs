@@ -278,7 +278,7 @@ impl fmt::Display for ConnectionError {
                 f.write_str("nothing was received from the peer for the idle timeout")
             }
             Self::CannotSend(failure) => {
-                write!(f, "this host could not send to the peer until the timeout: {failure}")
+                write!(f, "this host could not send to the peer before the timeout: {failure}")
             }
             Self::HandshakeTimedOut(packets) => {
                 write!(f, "the handshake did not complete in time: {packets}")

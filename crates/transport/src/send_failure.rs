@@ -22,10 +22,10 @@ impl fmt::Display for SendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AddressGone => "its local address is gone",
-            Self::NoRoute => "it has no route there",
-            Self::Forbidden => "a rule forbids it, such as the firewall's",
+            Self::NoRoute => "it has no route to the peer",
+            Self::Forbidden => "a local rule, such as a firewall rule, forbids it",
             Self::MtuTooSmall => "the interface's MTU is too small for datagrams of 1200 bytes",
-            Self::Other => "the system rejects the datagrams",
+            Self::Other => "the operating system rejects the datagrams",
         })
     }
 }

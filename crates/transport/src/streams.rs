@@ -4,8 +4,8 @@
 //! (open, write, read), `receive.rs` (received frames), `transmit.rs` (frames to send) and
 //! `delivery.rs` (sent frames that were acknowledged or lost). Each method changes one stream and
 //! then calls [`Streams::settle`], the only place that decides which queues the stream belongs to.
-//! So a queue never contains a stream that has nothing to do in it, and never lacks one that has
-//! (law 8).
+//! So a queue never contains a stream that has nothing to do in it, and never lacks a stream that
+//! does (law 8).
 
 mod application;
 #[cfg(any(test, debug_assertions))]
@@ -85,8 +85,8 @@ pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
 const STREAM_STATE: u64 = 512;
 
 /// The number of congestion windows of written bytes that are kept: one in flight, one that follows
-/// it while a lost packet holds back the first, one to send while the application reacts to
-/// `Writable`, and one for window growth.
+/// it while a lost packet delays the first, one to send while the application reacts to `Writable`,
+/// and one for window growth.
 const WINDOWS_KEPT: u64 = 4;
 
 /// The send buffer does not shrink below this with the window, so that a connection that has just
@@ -256,7 +256,7 @@ impl Streams {
 
     /// Handles the rejection of early data: nothing that was sent has arrived, and nothing may be
     /// sent until [`Self::set_peer_parameters`] sets the limits. Streams stay open, including those
-    /// that the peer may not permit yet.
+    /// that the peer may not allow yet.
     pub(crate) fn restart(&mut self) {
         self.peer = PeerLimits::default();
         self.flow.send = SendCredit::new(0);

@@ -58,7 +58,7 @@ pub(crate) enum Token {
 impl Token {
     /// Extends this record with `next` if both are data of the same stream and `next` begins where
     /// this record ends. Returns whether the record was extended. Several packets of a bulk
-    /// transfer are then acknowledged at once.
+    /// transfer are then acknowledged together.
     pub(crate) fn join(&mut self, next: &Self) -> bool {
         let Self::Stream { stream_id, offset, length, fin } = self else { return false };
         match *next {

@@ -123,7 +123,7 @@ fn a_host_that_cannot_send_says_why() {
         (
             firewall,
             "127.0.0.1",
-            "this host could not send to the peer until the timeout: a rule forbids it",
+            "this host could not send to the peer before the timeout: a local rule",
         ),
         (small_mtu, "192.0.2.1", "the interface's MTU is too small for datagrams of 1200 bytes"),
     ];

@@ -50,7 +50,7 @@ fn acks_are_not_in_flight_and_not_reported_to_the_controller() {
     assert_eq!(bench.deadline(), None);
     assert!(bench.ack(at(40), &[(0, 0)]).newly_acked_any);
     assert!(bench.reports().is_empty());
-    assert_eq!(bench.acked(), [0], "but the token tells that the peer has the ACK");
+    assert_eq!(bench.acked(), [0], "but the token shows that the peer has the ACK");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_retry_takes_everything_back_without_a_signal() {
     assert_eq!(bench.in_flight(), 0);
     assert!(bench.reports().is_empty());
     assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
-    assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
+    assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client continues to probe");
     // Packet numbers are not reused, and a late ACK has no effect.
     assert_eq!(bench.send_in(SpaceId::Initial, deadline), 2);
     assert!(!bench.ack_in(SpaceId::Initial, deadline, &[(0, 1)]).newly_acked_any);

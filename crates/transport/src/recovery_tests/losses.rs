@@ -315,7 +315,7 @@ fn probes_of_a_path_are_lost_without_a_signal() {
     bench.ack(at(41), &[(1, 4)]);
     assert_eq!(bench.lost(), [0]);
     assert!(bench.last_report().lost.is_empty());
-    assert_eq!(bench.in_flight(), 0, "row 48: it leaves the flight all the same");
+    assert_eq!(bench.in_flight(), 0, "row 48: it is no longer in flight");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn an_ack_of_a_lost_packet_looks_at_no_other_lost_one() {
         let outcome = bench.ack(at(41), &[(LOST + 2, LOST + 2), (number, number)]);
         assert_eq!(outcome.spuriously_lost, 1);
     });
-    assert!(most <= 16, "{most} packets were looked for in one ACK");
+    assert!(most <= 16, "{most} packets were looked up for one ACK");
 }
 
 #[test]
@@ -164,9 +164,9 @@ fn an_ack_looks_only_at_what_it_acknowledges_anew() {
         bench.ack(at(1), &[(1, number)]);
         assert!(bench.recovery.batch.numbers.len() <= 1);
     });
-    assert!(most <= 16, "{most} packets were looked for in one ACK");
+    assert!(most <= 16, "{most} packets were looked up for one ACK");
     assert_eq!(bench.in_flight(), SIZE);
-    assert!(space(&bench).packets().count() <= 2048, "what is settled leaves, packet 0 stays");
+    assert!(space(&bench).packets().count() <= 2048, "settled packets are removed, packet 0 stays");
     assert_eq!(bench.ack(at(2), &[(0, PACKETS)]).lost, 0);
     assert_eq!(bench.in_flight(), 0);
 }

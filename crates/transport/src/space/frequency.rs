@@ -59,10 +59,10 @@ impl AckPolicy {
             Err(TransportError::rule(code, what, "draft-ietf-quic-ack-frequency §4"))
         };
         if max_ack_delay < min_ack_delay {
-            return invalid("a requested max_ack_delay below min_ack_delay");
+            return invalid("the requested max_ack_delay is below min_ack_delay");
         }
         if max_ack_delay >= INVALID_DELAY {
-            return invalid("a requested max_ack_delay of 2^14 ms or more");
+            return invalid("the requested max_ack_delay is 2^14 ms or more");
         }
         // The frame contains the number of packets that do not trigger an ACK frame, excluding the
         // one that does.

@@ -97,7 +97,7 @@ fn the_threshold_and_the_delay_are_those_asked_for() {
     ask(&mut space, &frequency(0, 9, 5, 3));
     for value in 0..9 {
         space.on_packet(number(value), at(value), true, EcnCodepoint::NotEct);
-        assert_eq!(space.deadline(), Some(at(4)), "and a fifth of the delay for a late alarm");
+        assert_eq!(space.deadline(), Some(at(4)), "and a fifth of the delay for a late timer");
     }
     space.on_packet(number(9), at(3), true, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), Some(at(3)), "the tenth");

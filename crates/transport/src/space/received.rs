@@ -203,9 +203,9 @@ impl ReceivedPackets {
         self.is_requested = true;
     }
 
-    /// Returns whether the packet is below another ack-eliciting one, or packets between the two
-    /// are missing (RFC 9000 §13.2.1). `first_of_range` is the first of the consecutive packets up
-    /// to this one. Always false if the peer tolerates reordering.
+    /// Returns whether the packet has a lower number than another ack-eliciting one, or packets
+    /// between the two are missing (RFC 9000 §13.2.1). `first_of_range` is the first of the
+    /// consecutive packets up to this one. Always false if the peer tolerates reordering.
     fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
         self.policy.reordering_threshold == 1
             && self.largest_ack_eliciting.is_some_and(|largest| {
@@ -376,7 +376,7 @@ impl ReceivedPackets {
     /// Checks that all cached values agree with the ranges.
     ///
     /// # Panics
-    /// If one does not: a bug in this crate.
+    /// If a value does not agree, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check_caches(&self) {
         let mut pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));

@@ -95,7 +95,7 @@ fn a_duplicate_changes_nothing() {
 fn one_packet_waits_for_most_of_the_delay_and_the_second_is_due() {
     let mut space = received();
     space.on_packet(number(0), at(10), true, EcnCodepoint::NotEct);
-    assert_eq!(space.deadline(), Some(at(30)), "a late alarm fires within the 25 ms");
+    assert_eq!(space.deadline(), Some(at(30)), "a late timer fires within the 25 ms");
     assert!(!space.is_due(at(29)) && space.is_due(at(30)));
     space.on_packet(number(1), at(12), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(12)));

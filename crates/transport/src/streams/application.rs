@@ -16,7 +16,7 @@ const SHORT_WRITE: usize = 4 << 10;
 const SCRATCH: usize = 16 << 10;
 
 impl Streams {
-    /// Opens a stream. Returns `None` while the peer does not permit another (RFC 9000 §4.6);
+    /// Opens a stream. Returns `None` while the peer does not allow another (RFC 9000 §4.6);
     /// [`StreamEvent::StreamsAvailable`] follows once it does.
     pub(crate) fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let index = self.local.get_mut(direction).open()?;
@@ -121,8 +121,9 @@ impl Streams {
         self.settle(key);
     }
 
-    /// Returns how many more bytes the stream with `key` may keep. Data of less urgent streams does
-    /// not take room from it: they wait for this one, however long ago they filled the buffer.
+    /// Returns how many more bytes the stream with `key` may keep. Data of less urgent streams
+    /// takes no room from it: those streams wait for this one, however long ago they filled the
+    /// buffer.
     fn room(&self, key: usize) -> u64 {
         let Some(stream) = self.table.get(key) else { return 0 };
         let kept = stream.send.as_deref().map_or(0, |send| send.buffered());
@@ -216,7 +217,7 @@ impl Streams {
         self.flow.send.available().saturating_sub(self.unsent)
     }
 
-    /// Wakes applications that wait for credit, as long as there is some.
+    /// Wakes applications that wait for credit, while there is some.
     pub(super) fn wake_for_credit(&mut self) {
         let Some(queues) = self.queues.used() else { return };
         let waiting = queues.credit.len();

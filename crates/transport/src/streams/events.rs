@@ -39,8 +39,8 @@ impl Events {
         }
     }
 
-    /// Adds the event that the peer permits another stream, after the application was unable to
-    /// open one.
+    /// Adds the event that the peer allows another stream, after the application was unable to open
+    /// one.
     pub(super) fn push_available(&mut self, direction: Direction) {
         if !core::mem::replace(self.available.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::StreamsAvailable(direction));

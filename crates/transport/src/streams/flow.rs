@@ -35,7 +35,7 @@ impl SendCredit {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Uses `bytes`. If the limit does not permit it, changes nothing and returns false.
+    /// Uses `bytes`. If that would exceed the limit, changes nothing and returns false.
     #[must_use]
     pub(super) fn consume(&mut self, bytes: u64) -> bool {
         match self.used.checked_add(bytes).filter(|used| *used <= self.limit) {
@@ -166,8 +166,7 @@ impl ReceiveWindow {
         Ok(())
     }
 
-    /// Returns the credit of `bytes` that were received to the peer. The result is whether the
-    /// limit rose.
+    /// Returns to the peer the credit of `bytes` that it sent. Returns whether the limit rose.
     pub(super) fn consume(
         &mut self,
         now: Timestamp,
@@ -175,7 +174,7 @@ impl ReceiveWindow {
         bytes: u64,
     ) -> bool {
         let consumed = self.consumed.checked_add(bytes).filter(|sum| *sum <= self.received);
-        debug_assert!(consumed.is_some(), "credit is given back once, and only for what came");
+        debug_assert!(consumed.is_some(), "credit is returned once, and only for received bytes");
         self.consumed = consumed.unwrap_or(self.received);
         self.tune(now, round_trip);
         let left = self.limit.saturating_sub(self.consumed);
@@ -312,9 +311,9 @@ impl ConnectionFlow {
         self.receive.grow(window.saturating_add(window / 2));
     }
 
-    /// Does the same for a stream's window that grew although nothing was read. The limit would not
-    /// be raised for another reason, so a stream that is no longer read would otherwise use up what
-    /// the connection permits.
+    /// Like [`Self::fit_stream_window`], for a stream whose window grew although nothing was read.
+    /// Also raises the limit, which nothing else would do then: a stream that is no longer read
+    /// could otherwise use up the connection's credit.
     pub(super) fn fit_grown_window(&mut self, window: u64) {
         self.fit_stream_window(window);
         self.pending_max_data |= self.receive.renew();

@@ -88,12 +88,12 @@ pub(super) struct RemoteStreams {
     pending_maximum: bool,
 }
 
-/// An error: the peer opened more streams than permitted.
+/// The peer has exceeded the stream limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyStreams;
 
 impl RemoteStreams {
-    /// Creates the state with `concurrent` permitted concurrent streams.
+    /// Creates the state for at most `concurrent` concurrent streams.
     pub(super) fn new(concurrent: u64) -> Self {
         let concurrent = concurrent.min(MAX_STREAMS);
         let maximum = concurrent;

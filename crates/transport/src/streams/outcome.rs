@@ -25,8 +25,8 @@ pub struct StreamProgress {
     pub acknowledged: u64,
     /// The number of written bytes that the peer has not acknowledged.
     pub outstanding: u64,
-    /// Whether data is waiting that the peer's flow control limit for this stream does not permit
-    /// (RFC 9000 §4.1).
+    /// Whether waiting data is blocked by the peer's flow control limit for this stream (RFC 9000
+    /// §4.1).
     pub is_blocked: bool,
     /// The largest offset sent by the peer, including gaps.
     pub received: u64,
@@ -58,7 +58,7 @@ impl fmt::Display for ReadError {
             Self::Reset(code) => {
                 write!(f, "the peer reset the stream with error code {:#x}", code.get())
             }
-            Self::UnknownStream => f.write_str("there is no such stream to read"),
+            Self::UnknownStream => f.write_str("the stream does not exist or cannot be read"),
         }
     }
 }
@@ -85,7 +85,7 @@ impl fmt::Display for WriteError {
                 write!(f, "the peer stopped the stream with error code {:#x}", code.get())
             }
             Self::Closed => f.write_str("the stream was finished or reset"),
-            Self::UnknownStream => f.write_str("there is no such stream to write"),
+            Self::UnknownStream => f.write_str("the stream does not exist or cannot be written"),
         }
     }
 }
@@ -106,7 +106,7 @@ impl fmt::Display for ResetAtError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unsupported => "the peer does not support RESET_STREAM_AT",
-            Self::UnknownStream => "there is no such stream to write",
+            Self::UnknownStream => "the stream does not exist or cannot be written",
         })
     }
 }
@@ -119,14 +119,14 @@ impl From<UnknownStream> for ResetAtError {
     }
 }
 
-/// An error: the stream does not exist, has ended, or carries no data in that direction.
+/// The stream does not exist, has ended, or carries no data in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownStream;
 
 impl fmt::Display for UnknownStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no such stream")
+        f.write_str("the stream does not exist")
     }
 }
 

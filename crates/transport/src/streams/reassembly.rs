@@ -29,7 +29,7 @@ const MAX_PIECES: usize = 1024;
 /// other packet leaves packet-sized pieces, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 
-/// An error: the peer left more gaps than a network would cause.
+/// The peer has left more gaps than a network would cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyGaps;
 

@@ -159,7 +159,7 @@ impl Streams {
         let is_local = self.is_local(id);
         let direction = id.direction();
         if direction == Direction::Unidirectional && is_local != (part == Part::Sending) {
-            let violation = "a frame for the part that a unidirectional stream lacks";
+            let violation = "a frame for the wrong direction of a unidirectional stream";
             return Err(state_error(violation, "RFC 9000 §2.1"));
         }
         if let Some(key) = self.table.key(id) {
@@ -170,7 +170,7 @@ impl Streams {
             return match is_over {
                 true => Ok(None),
                 false => {
-                    let violation = "a frame for a stream that this end has not opened";
+                    let violation = "a frame for a stream that this endpoint has not opened";
                     Err(state_error(violation, "RFC 9000 §19.8"))
                 }
             };
@@ -178,7 +178,7 @@ impl Streams {
         let new = self.remote.get_mut(direction).on_used(id.index()).map_err(|TooManyStreams| {
             TransportError::rule(
                 TransportErrorCode::STREAM_LIMIT_ERROR,
-                "the peer opened more streams than it may",
+                "the peer exceeded the stream limit",
                 "RFC 9000 §4.6",
             )
         })?;

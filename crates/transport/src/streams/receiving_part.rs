@@ -31,7 +31,7 @@ pub(super) struct ReceivingPart {
     pending_stop: bool,
     pending_limit: bool,
     /// Whether an event has to report when there is something to read, because the application
-    /// found nothing to read or does not know of the peer's reset.
+    /// found nothing to read or has not been notified of the peer's reset.
     pub(super) awaits_data: bool,
 }
 
@@ -262,14 +262,14 @@ impl ReceivingPart {
             Some(final_size) if end > final_size => "data beyond the final size of a stream",
             Some(final_size) if is_final && end != final_size => "a stream's final size changed",
             None if is_final && end < self.window.received() => {
-                "a stream's final size is below what it carried"
+                "a stream's final size is below the data received"
             }
             _ => return Ok(()),
         };
         Err(TransportError::rule(TransportErrorCode::FINAL_SIZE_ERROR, violation, "RFC 9000 §4.5"))
     }
 
-    /// Extends the stream to `end`, if the limits of the stream and the connection permit it (RFC
+    /// Extends the stream to `end`, if the limits of the stream and the connection allow it (RFC
     /// 9000 §4.1).
     fn extend(
         &mut self,
@@ -281,10 +281,12 @@ impl ReceivingPart {
         let code = TransportErrorCode::FLOW_CONTROL_ERROR;
         let exceeded =
             |violation| move |Exceeded| TransportError::rule(code, violation, "RFC 9000 §4.1");
-        self.window.receive(now, added).map_err(exceeded("data beyond the limit of a stream"))?;
+        self.window
+            .receive(now, added)
+            .map_err(exceeded("data beyond the stream's flow control limit"))?;
         connection
             .receive(now, added)
-            .map_err(exceeded("data beyond the limit of the connection"))?;
+            .map_err(exceeded("data beyond the connection's flow control limit"))?;
         Ok(added)
     }
 
@@ -499,5 +501,5 @@ impl ReceivingPart {
 }
 
 fn too_many_gaps(TooManyGaps: TooManyGaps) -> TransportError {
-    TransportError::internal("a stream came in more fragments than are held")
+    TransportError::internal("a stream arrived in too many fragments")
 }

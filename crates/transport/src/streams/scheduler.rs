@@ -140,9 +140,13 @@ impl Scheduler {
             });
             found.extend(turns);
             found.extend(level.sequence.iter().map(|(_, key)| (*priority, *key, false)));
-            assert!(level.sequence.iter().is_sorted(), "a sequence is ordered by stream ID");
+            assert!(level.sequence.iter().is_sorted(), "non-incremental streams are ordered by ID");
             let turns = level.turns.iter().filter(|turn| **turn == SchedulerTurn::Sequence).count();
-            assert_eq!(turns, usize::from(!level.sequence.is_empty()), "a sequence has one turn");
+            assert_eq!(
+                turns,
+                usize::from(!level.sequence.is_empty()),
+                "non-incremental streams share one turn"
+            );
         }
         found.sort_unstable();
         assert_eq!(found, wanted, "the streams that wait");

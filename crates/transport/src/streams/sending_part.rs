@@ -477,14 +477,14 @@ impl SendingPart {
                 break;
             }
         }
-        debug_assert!(space.is_empty(), "what is to be sent is held");
+        debug_assert!(space.is_empty(), "data to be sent is kept");
     }
 
     /// Records that `sent` was written into a packet. Returns how many of its bytes are new.
     pub(super) fn on_sent(&mut self, sent: &Chunk) -> u64 {
         let fresh = sent.range.end.saturating_sub(self.credit.used());
         let permitted = self.credit.consume(fresh);
-        debug_assert!(permitted, "a frame keeps to the limit");
+        debug_assert!(permitted, "a frame stays within the limit");
         if fresh == 0 {
             self.data.lost.remove(sent.range.clone());
         }
@@ -562,7 +562,7 @@ impl SendingPart {
     /// correct.
     ///
     /// # Panics
-    /// If not: a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let SendData { segments, acknowledged, lost } = &*self.data;
@@ -574,7 +574,7 @@ impl SendingPart {
         let mut end = segments.front().map_or(self.base, |first| first.start);
         assert!(end <= self.base || !self.state.carries_data(), "{end} is after {}", self.base);
         for Segment { start, data } in segments {
-            assert_eq!(*start, end, "segments follow each other");
+            assert_eq!(*start, end, "segments are contiguous");
             end = start.saturating_add(data.len() as u64);
         }
         let is_whole = end.max(self.base) == self.kept_end().max(self.base);

@@ -9,7 +9,7 @@ const MOST: usize = 64;
 /// Memory of the parts of ended streams, for reuse by the streams opened next: a stream that
 /// carries a small request and its response then needs no allocations of its own.
 #[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "the boxes are what is kept: streams hold their parts in them")]
+#[expect(clippy::vec_box, reason = "streams hold their parts in boxes, which are kept for reuse")]
 pub(super) struct Spare {
     sending: Vec<Box<SendingPart>>,
     receiving: Vec<Box<ReceivingPart>>,

@@ -77,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// Creates a stream that only occupies a key until that becomes vacant.
+    /// Creates a stream that only occupies a key until the key becomes vacant.
     fn placeholder() -> Self {
         Self::new(StreamId::from_varint(VarInt::ZERO), None, None, false)
     }
@@ -279,7 +279,7 @@ impl Table {
     /// Checks that each stream is found by its ID, and that there are no other entries.
     ///
     /// # Panics
-    /// If not: a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         assert_eq!(self.keys.len(), self.streams.len(), "one key for each stream");

@@ -254,7 +254,7 @@ impl Streams {
         send.copy_to(sent.range.start, space);
         let fresh = send.on_sent(&sent);
         let permitted = self.flow.send.consume(fresh);
-        debug_assert!(permitted, "a frame keeps to the connection's limit");
+        debug_assert!(permitted, "a frame stays within the connection's limit");
         self.unsent = self.unsent.saturating_sub(fresh);
         let again = &mut self.statistics.bytes_retransmitted;
         *again = again.saturating_add(length.saturating_sub(fresh));

@@ -38,7 +38,7 @@ fn totals_are_those_of_the_statistics() {
     assert!(eventful > 0);
 }
 
-/// RFC 9001 §5.3: a packet that was corrupted in transit is dropped without further effects.
+/// RFC 9001 §5.3: a packet that was corrupted in transit is dropped without any other effect.
 #[test]
 fn completes_when_30_percent_of_the_datagrams_are_corrupted() {
     for seed in 0..40 {
@@ -131,8 +131,8 @@ fn packets_that_arrive_before_their_keys_are_kept() {
     assert!(early.iter().all(is_received), "{early:?} {received:?}");
 }
 
-/// RFC 9002 §6.2.4: when the server's first flight is lost, when the probe timeout expires, the
-/// whole flight is sent again twice, so that the repeated loss of one of those datagrams does not
+/// RFC 9002 §6.2.4: when the server's first flight is lost and the probe timeout expires, the
+/// entire flight is sent again, twice, so that the repeated loss of one of those datagrams does not
 /// matter.
 #[test]
 fn a_lost_first_flight_costs_one_probe_timeout() {

@@ -544,7 +544,7 @@ fn assert_timed_out(events: &[Event]) {
 fn told_of_timeout(events: &[Event]) {
     let told = closed(events);
     let Some(ConnectionError::ConnectionClosed { error_code, reason, .. }) = told else {
-        panic!("the peer is not told: {told:?}")
+        panic!("the peer is not notified: {told:?}")
     };
     assert_eq!(*error_code, TransportErrorCode::NO_ERROR);
     assert_eq!(&reason[..], b"the handshake did not complete in time");

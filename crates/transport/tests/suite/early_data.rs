@@ -40,7 +40,7 @@ fn early_data_saves_a_round_trip() {
     pair.establish();
     assert_eq!(pair.client().early_data(), EarlyData::Accepted);
     assert_eq!(pair.server().early_data(), EarlyData::Accepted);
-    assert!(pair.download_more(50_000, seconds(10)).is_some(), "the connection goes on");
+    assert!(pair.download_more(50_000, seconds(10)).is_some(), "the connection continues");
 }
 
 /// RFC 9001 §5.6: a client sends no 0-RTT packet after its first 1-RTT packet, and 0-RTT packets
@@ -305,7 +305,7 @@ fn sealed_tickets_are_accepted_by_every_server_with_the_key() {
     let streams = pair.begin_early(1, 100);
     assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
     pair.run_for(seconds(1));
-    assert!(pair.is_accepted(), "the key before is still accepted");
+    assert!(pair.is_accepted(), "the previous key is still accepted");
     keys.rotate(&[7; 32]);
     keys.rotate(&[8; 32]);
     let streams = pair.begin_early(1, 100);
@@ -344,9 +344,9 @@ fn a_repeated_first_flight_is_not_processed() {
     }
 }
 
-/// A client whose whole first flight was lost repeats the early data together with the ClientHello:
-/// the data that fits in its two probes is answered one round trip after the probe timeout, which
-/// is a second without an RTT sample (RFC 9002 §6.2.2, §6.2.4).
+/// A client whose entire first flight was lost repeats the early data together with the
+/// ClientHello: the data that fits in its two probes is answered one round trip after the probe
+/// timeout, which is a second without an RTT sample (RFC 9002 §6.2.2, §6.2.4).
 #[test]
 fn probes_repeat_early_data_with_the_client_hello() {
     for size in [100, 1400] {

@@ -124,7 +124,7 @@ fn a_client_whose_address_is_replaced_continues() {
                 streams.pump(pair);
                 moved(pair)
             });
-            assert!(is_moved, "{case}: the server is not told within 0.7 s");
+            assert!(is_moved, "{case}: the server is not notified within 0.7 s");
             streams.run_until_time(&mut pair, back + seconds(3));
             let lost = Event::LocalAddressLost(old_ip());
             let changed = Event::LocalAddressChanged { from: old_ip(), to: pair.local_ip };
@@ -162,7 +162,7 @@ fn the_new_address_has_a_connection_id_of_its_own() {
 }
 
 /// RFC 9000 §18.2: if the server forbids migration, no other address is used. The connection waits
-/// for the old one to come back, and if that does not happen, its error names the cause.
+/// for the old one to come back, and if that does not happen, its error states the cause.
 #[test]
 fn a_client_that_may_not_move_waits_for_its_address() {
     for comes_back in [true, false] {
@@ -188,7 +188,7 @@ fn a_client_that_may_not_move_waits_for_its_address() {
             }
             is_closed || streams.received > before + 500_000
         });
-        assert!(is_closed, "it neither ends nor goes on");
+        assert!(is_closed, "it neither ends nor continues");
         let closed = Event::Closed(ConnectionError::CannotSend(SendFailure::AddressGone));
         assert_eq!(pair.client_events.contains(&closed), !comes_back, "{:?}", pair.client_events);
         assert!(comes_back || pair.now.since_origin() <= GONE_AT + seconds(21));

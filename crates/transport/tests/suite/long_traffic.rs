@@ -74,7 +74,7 @@ fn expire(pair: &mut Pair, ended: &mut Ended) {
     for ((end, handle), until) in ends.zip(ended.handles).zip(&mut ended.until) {
         if until.take_if(|until| *until <= pair.now).is_some() {
             end.on_deadline(handle, pair.now, pair.now);
-            assert!(end.remove_released(handle), "it stays for ever");
+            assert!(end.remove_released(handle), "the state is never dropped");
         }
     }
 }

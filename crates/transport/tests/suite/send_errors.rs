@@ -320,7 +320,7 @@ fn is_delayed_only(operation: Operation, fault: Fault, undisturbed: Duration) {
     }
 }
 
-/// Each batch is rejected in some of the ways.
+/// Each batch is rejected in some of these ways.
 #[test]
 fn a_refused_batch_only_delays_an_operation() {
     every_batch(|operation, side, batch, undisturbed| {

@@ -416,8 +416,8 @@ fn every_controller_works_with_the_least_and_the_greatest_window() {
     exchanges.check();
 }
 
-/// RFC 9000 §4.6: a peer may permit no streams at all. No application is woken, and nothing else is
-/// disturbed.
+/// RFC 9000 §4.6: a peer may allow no streams at all. No application is woken, and nothing else is
+/// affected.
 #[test]
 fn an_end_that_permits_nothing_is_left_in_peace() {
     let nothing = stream_windows(connection_windows(base(), 0, 0), 0, 0)

@@ -84,7 +84,7 @@ fn a_new_token_is_accepted_until_the_key_after_the_next() {
     let keys = TicketKeys::new(&SECRET);
     let (mut pair, token) = with_new_token(&keys, &Clock::at(NOW));
     keys.rotate(&[2; 32]);
-    assert!(is_valid(&mut pair, &token), "the key before still opens");
+    assert!(is_valid(&mut pair, &token), "the previous key still opens");
     keys.rotate(&[3; 32]);
     assert!(!is_valid(&mut pair, &token));
     keys.accept_previous(&SECRET);

@@ -206,8 +206,8 @@ fn rotation(mask: u32) {
     check_rotation(&mut pair, 2);
 }
 
-/// Checks that the client's packets have IDs of this configuration, and that the server has no
-/// further IDs to send.
+/// Checks that the client's packets have IDs of this configuration, and that the server has no more
+/// IDs to send.
 fn check_rotation(pair: &mut Pair, configuration: u8) {
     let used = Rc::new(RefCell::new(Vec::new()));
     let record = used.clone();

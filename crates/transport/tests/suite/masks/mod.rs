@@ -3,7 +3,7 @@
 //! A mask specifies which of the first ten datagrams of an operation are lost, counting both
 //! directions together in send order. Each operation runs once per mask, and must end in the state
 //! that its section requires, in a bounded time. This finds failures that need two or three losses
-//! in a specific order, which random losses do not. losses.
+//! in a specific order, which random losses rarely produce.
 
 mod connection;
 mod handshake;

@@ -151,7 +151,7 @@ const TABLE: [Row; 14] = [
         [None, None, None, Some(Effect::Reset), Some(Effect::Drains), IGNORED, IGNORED, IGNORED]),
     // A server that sends such packets has received the client's first packet, and the client may
     // be missing the response. It therefore repeats its first packet a limited number of times.
-    ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3.1, RFC 9002 §6.2.3",
+    ("1-RTT that cannot be decrypted", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3.1, RFC 9002 §6.2.3",
         |it| Some(forged_short(&ids(it).0)),
         [AGAIN, AGAIN, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
     ("Initial of another attempt", "RFC 9001 §4.9.1, §5.2",

@@ -180,10 +180,10 @@ const TABLE: [Row; 18] = [
     ("Retry", "RFC 9000 §17.2.5",
         |it| Some(it.retry()),
         [IGNORED, RETRY, RETRY, RETRY, CLOSE, IGNORED, IGNORED, IGNORED]),
-    ("a version that nobody speaks", "RFC 9000 §6.1",
+    ("an unknown version", "RFC 9000 §6.1",
         |_| Some(Stage::unknown_version(1200)),
         [REPLY, REPLY, REPLY, REPLY, REPLY, REPLY, REPLY, REPLY]),
-    ("a version that nobody speaks, in a small datagram", "RFC 9000 §6.1, §14.1",
+    ("an unknown version, in a small datagram", "RFC 9000 §6.1, §14.1",
         |_| Some(Stage::unknown_version(1199)),
         [IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED]),
     ("the Initial of another attempt", "RFC 9000 §5.2.2",
@@ -205,7 +205,7 @@ const TABLE: [Row; 18] = [
     ("an Initial of the client, in a small datagram", "RFC 9000 §14.1",
         |it| Some(it.initial(1199)),
         [IGNORED, INVALID, INVALID, INVALID, CLOSE, IGNORED, IGNORED, IGNORED]),
-    ("an Initial that nobody can decrypt", "RFC 9001 §5.2, §4.9.1",
+    ("an Initial that cannot be decrypted", "RFC 9001 §5.2, §4.9.1",
         |it| Some(forged_long(0, &it.ids().0, &it.ids().1)),
         [BROKEN, BROKEN, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, BROKEN]),
     // The connection ID that the client chose first identifies the connection as long as it exists.
@@ -223,7 +223,7 @@ const TABLE: [Row; 18] = [
         [IGNORED, NO_KEY, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, IGNORED]),
     // A client that already sends 1-RTT packets may be missing part of the server's handshake
     // messages, which are sent again.
-    ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3, RFC 9002 §6.2.3",
+    ("1-RTT that cannot be decrypted", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3, RFC 9002 §6.2.3",
         |it| Some(forged_short(&it.ids().0)),
         [REPLY, REPLY, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, REPLY]),
     ("the client's last datagram again", "RFC 9000 §12.3, §10.3",

@@ -577,7 +577,7 @@ impl Pair {
         let forget = |endpoint: &mut Endpoint, handle| {
             assert!(endpoint.release(handle, self.now).is_some());
             endpoint.on_deadline(handle, self.now, self.now);
-            assert!(endpoint.remove_released(handle), "it is known for ever");
+            assert!(endpoint.remove_released(handle), "the connection is never forgotten");
         };
         forget(&mut self.client, self.handle);
         for handle in std::mem::take(&mut self.accepted) {

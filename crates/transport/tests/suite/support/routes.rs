@@ -73,7 +73,7 @@ fn ip(of: SocketAddr) -> Option<IpAddr> {
 }
 
 impl Pair {
-    /// Sends the client's datagram over the path that it names; if there is no such path, the
+    /// Sends the client's datagram over the path that it specifies; if there is no such path, the
     /// datagram is lost.
     pub(super) fn submit_to_server(&mut self, transmit: &Transmit, datagram: &[u8]) {
         if self.submit_to_route(Way::ToServer, transmit, datagram) {
