@@ -181,8 +181,8 @@ impl Identity {
 /// The peer's state.
 #[derive(Debug, Default)]
 struct Peer {
-    /// Boxed because few of them are read after the handshake, and the connection fits into a page
-    /// of memory without them.
+    /// Boxed because few parameters are read after the handshake, and the connection fits into a
+    /// page of memory without them.
     parameters: Box<TransportParameters>,
     parameters_are_known: bool,
 }
@@ -275,7 +275,7 @@ struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
-    /// Only used if there is an observer.
+    /// The deadlines last reported to the observer; unused without an observer.
     timers: Option<Box<[Option<Timestamp>; TimerKind::COUNT]>>,
     in_flight: u64,
     ecn: Option<EcnState>,

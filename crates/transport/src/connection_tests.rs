@@ -1,4 +1,4 @@
-//! A peer that has the keys and violates the protocol, or behaves in unusual but permitted ways.
+//! A peer that has the keys and violates the protocol, or behaves in unusual but allowed ways.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -421,7 +421,7 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
 
 #[test]
 fn a_datagram_is_credited_once_however_many_packets_it_has() {
-    // Row 81.
+    // Gallery row 81.
     let credit = |packets: usize| {
         let lengthen = |datagrams: &mut Vec<Vec<u8>>| {
             let datagram = &mut datagrams[0];
@@ -446,7 +446,7 @@ fn a_datagram_is_credited_once_however_many_packets_it_has() {
 
 #[test]
 fn a_packet_that_cannot_be_opened_leaves_the_rest_of_its_datagram_alone() {
-    // Row 67: the server needs the Handshake packet behind the Initial one.
+    // Gallery row 67: the server needs the Handshake packet behind the Initial one.
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});
     let down = datagrams(&mut wire.server, wire.accepted, wire.now);
     wire.now += Duration::from_millis(10);

@@ -305,7 +305,8 @@ impl Datagrams {
         self.await_room((bytes as u64).saturating_add(OVERHEAD).min(self.config.send.bytes));
     }
 
-    /// If several datagrams wait for room, the smallest gets it first.
+    /// Registers interest in room for a datagram of `cost`. If several datagrams wait, the smallest
+    /// gets room first.
     fn await_room(&mut self, cost: u64) {
         self.awaited_room = Some(self.awaited_room.map_or(cost, |awaited| awaited.min(cost)));
     }

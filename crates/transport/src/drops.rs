@@ -6,25 +6,25 @@ use core::fmt;
 /// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropReason {
-    /// It is not a valid QUIC packet.
+    /// The packet is not a valid QUIC packet.
     Invalid,
-    /// Its version is not supported.
+    /// The packet's version is not supported.
     UnsupportedVersion,
-    /// Its Destination Connection ID does not belong to this connection.
+    /// The packet's Destination Connection ID does not belong to this connection.
     ConnectionUnknown,
-    /// Its keys are not available yet or have been discarded.
+    /// The packet's keys are not available yet or have been discarded.
     KeyUnavailable,
-    /// It could not be authenticated.
+    /// The packet could not be authenticated.
     DecryptionFailure,
     /// A packet with the same number was already received.
     Duplicate,
-    /// The packet is not permitted in the connection's current state.
+    /// The packet is not allowed in the connection's current state.
     Unexpected,
-    /// It is a Retry packet that a client must not follow: it is not the first response, or its
-    /// integrity tag, version or connection IDs are wrong (RFC 9000 §17.2.5.2).
+    /// A Retry packet that a client must discard: it is not the first response, or its integrity
+    /// tag, version or connection IDs are wrong (RFC 9000 §17.2.5.2).
     Retry,
-    /// It is a Version Negotiation packet that a client must not follow: it is not the first
-    /// response, lists the client's version, or has other connection IDs (RFC 9000 §6.2).
+    /// A Version Negotiation packet that a client must discard: it is not the first response, lists
+    /// the client's version, or has other connection IDs (RFC 9000 §6.2).
     VersionNegotiation,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for DropCounts {
 pub struct HandshakePackets {
     /// Packets that were decrypted and processed.
     pub processed: u64,
-    /// Whether this client followed a Retry packet (RFC 9000 §17.2.5.2).
+    /// Whether this client accepted a Retry packet (RFC 9000 §17.2.5.2).
     pub followed_retry: bool,
     /// Whether this client restarted in another version after a Version Negotiation packet (RFC
     /// 9368 §2.1).

@@ -5,7 +5,7 @@ use clearway_units::packed::Pack;
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum EcnCodepoint {
-    /// Not marked: the sender does not use ECN.
+    /// Not-ECT: the packet is not marked, and the sender does not use ECN.
     #[default]
     NotEct,
     /// ECT(1): the sender uses ECN and requests low latency (RFC 9331).

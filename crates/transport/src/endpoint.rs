@@ -73,15 +73,16 @@ pub enum Received {
         /// datagrams.
         is_authentic: bool,
     },
-    /// It is the first packet of a new connection: accept, refuse, retry or ignore it.
+    /// The datagram contains the first packet of a new connection: accept, refuse, retry or ignore
+    /// it.
     Incoming(Incoming),
     /// The datagram belongs to a connection that has ended.
     Ended,
     /// The datagram belongs to no connection and does not start one: its connection ended long ago
     /// or belongs to another endpoint. It may be answered with a stateless reset (RFC 9000 §10.3).
     Unknown,
-    /// The endpoint replies to it: it would start a connection in an unsupported version, or
-    /// carries an invalid token.
+    /// The endpoint replies to the datagram, which would start a connection in an unsupported
+    /// version, or carries an invalid token.
     Answered,
     /// The datagram was dropped for this reason.
     Dropped(DropReason),
@@ -96,8 +97,8 @@ pub struct Endpoint {
     is_server: bool,
     random: Random,
     token_keys: TokenKeys,
-    /// Boxed individually, so that the table can grow without moving them, and vacant slots cost
-    /// little.
+    /// Connections are boxed individually, so that the table can grow without moving them, and
+    /// vacant slots cost little.
     connections: Slab<ConnectionSlot>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
@@ -299,7 +300,7 @@ impl Endpoint {
 
     /// Responds to a packet of an unknown connection with a stateless reset, if one may be sent.
     ///
-    /// A client-only endpoint sends none (§10.3 permits that), because either the connection was
+    /// A client-only endpoint sends none (§10.3 allows that), because either the connection was
     /// its own and has ended, or the packet is a stateless reset. A server that does not know the
     /// connection either would mistake the reset for one of its packets, and both would send resets
     /// to each other until the resets are too small (§10.3.3).

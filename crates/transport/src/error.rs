@@ -18,7 +18,7 @@ pub struct TransportError {
     pub code: TransportErrorCode,
     /// The type of the frame that caused the error, if a frame did.
     pub frame_type: Option<u64>,
-    /// What happened.
+    /// The cause of the error.
     pub cause: TransportErrorCause,
 }
 
@@ -31,7 +31,7 @@ pub enum TransportErrorCause {
     /// The peer violated a rule or exceeded a limit of this endpoint, or a rule forbids this
     /// endpoint from continuing.
     Rule {
-        /// What happened.
+        /// The violation, as a phrase for error messages.
         what: &'static str,
         /// The section with the rule, such as "RFC 9000 §4.1".
         section: &'static str,

@@ -1,6 +1,6 @@
 //! QUIC versions 1 and 2 (RFC 8999, 9000, 9001, 9002, 9368, 9369) without I/O.
 //!
-//! Nothing here reads a clock, a socket or a random source of its own: methods that need the time
+//! This crate never reads a clock, a socket or a system random source: methods that need the time
 //! take `now` as an argument, and all randomness comes from the seeded source with which the
 //! endpoint is created.
 //!

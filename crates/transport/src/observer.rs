@@ -112,7 +112,7 @@ pub enum Observation<'a> {
     TimerUpdated {
         /// The timer.
         timer: TimerKind,
-        /// What happened to the timer.
+        /// The change to the timer.
         change: TimerChange,
     },
     /// The keys of a packet number space were discarded.
@@ -277,7 +277,7 @@ pub enum TimerKind {
     Loss,
     /// A delayed acknowledgment (RFC 9000 §13.2.1).
     Ack,
-    /// The time at which the pacer permits the next packet.
+    /// The time at which the pacer allows the next packet.
     Pacing,
     /// The release of memory that only a busy connection needs.
     Compaction,
@@ -287,12 +287,12 @@ impl TimerKind {
     pub(crate) const COUNT: usize = 13;
 }
 
-/// What happened to a timer.
+/// A change to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
     /// The timer was set to this time.
     Set(Timestamp),
-    /// The timer was set to when the pacer permits the next packet.
+    /// The timer was set to when the pacer allows the next packet.
     Paced(ReleaseTime),
     /// The timer expired.
     Expired,

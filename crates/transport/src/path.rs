@@ -134,7 +134,7 @@ impl Path {
         self.is_validated = true;
     }
 
-    /// Returns the number of bytes that the anti-amplification limit permits now.
+    /// Returns the number of bytes that the anti-amplification limit allows now.
     pub(crate) fn amplification_credit(&self) -> u64 {
         if self.is_validated {
             return u64::MAX;
@@ -324,7 +324,7 @@ impl Paths {
     }
 
     /// Counts a received UDP payload. Called once per payload, however many packets it contains
-    /// (row 81).
+    /// (gallery row 81).
     pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
         let bytes = bytes as u64;
         if arrival.remote == self.current.remote {

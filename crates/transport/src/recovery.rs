@@ -107,14 +107,14 @@ pub(crate) struct Recovery {
     path: PathState,
     ecn: Ecn,
     timer: ProbeTimer,
-    /// When a packet of each space will be declared lost by the time threshold.
+    /// The time at which the next packet of each space will be declared lost by the time threshold.
     loss_times: PerSpace<Option<Timestamp>>,
     /// The next packet number of the Application space to skip.
     next_skip: u64,
     /// ACK-only packets sent since the last ack-eliciting packet, per space.
     acks_in_a_row: PerSpace<u32>,
     last_sent_at: Timestamp,
-    /// When a datagram that validates another path was last sent.
+    /// The time at which a datagram that validates another path was last sent.
     sent_elsewhere_at: Timestamp,
     max_datagram_size: u64,
     /// The peer's `max_ack_delay`, as last reported.
@@ -160,7 +160,7 @@ struct EventBuffers {
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,
-    /// By how much the newest RTT sample of the Application space exceeded the smoothed RTT.
+    /// The excess of the newest RTT sample of the Application space over the smoothed RTT.
     rtt_growth: Option<Duration>,
 }
 
@@ -262,8 +262,8 @@ impl Recovery {
         }
     }
 
-    /// Returns by how much the newest RTT sample exceeded the smoothed RTT, if there was a sample
-    /// in the Application space since the last call. Zero if the sample was shorter.
+    /// Returns the excess of the newest RTT sample over the smoothed RTT, if there was a sample in
+    /// the Application space since the last call. Zero if the sample was shorter.
     pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
         self.batch.used()?.rtt_growth.take()
     }

@@ -359,7 +359,7 @@ impl TransportConfigBuilder {
     /// Checks the settings and returns them.
     ///
     /// # Errors
-    /// If a value is invalid: the first such setting.
+    /// If a setting is invalid. The error describes the first one.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
         self.check_datagram_sizes()?;

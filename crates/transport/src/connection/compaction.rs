@@ -71,7 +71,7 @@ impl Connection {
     /// Whether the activity that ended a long idle period is over, except for acknowledgments:
     /// neither endpoint has an unanswered request, and this endpoint has nothing to send. Pending
     /// acknowledgments are then sent immediately, so that neither endpoint has to wait for them
-    /// (RFC 9000 §13.2.1 permits this at any time).
+    /// (RFC 9000 §13.2.1 allows this at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
         self.compaction.is_short_use()
             && !self.streams.unpacked().is_some_and(Streams::has_bidirectional)

@@ -23,7 +23,7 @@ pub(super) struct Early {
 }
 
 impl Connection {
-    /// Returns the state of early data. A client offers it if its session permits that
+    /// Returns the state of early data. A client offers it if its session allows that
     /// ([`TlsClientConfig::early_data`](crate::TlsClientConfig::early_data)): it may then open
     /// streams and write to them before [`Event::Connected`]. Data written until then may be
     /// processed more than once if an attacker on the path replays its packets (RFC 9001 §9.2).

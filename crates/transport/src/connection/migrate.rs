@@ -49,7 +49,7 @@ impl Connection {
     /// Whether [`migrate`](Self::migrate) can start now with a new path.
     ///
     /// # Errors
-    /// If it cannot: the reason.
+    /// The reason, if it cannot.
     pub fn may_migrate(&self) -> Result<(), MigrationError> {
         self.permits_migration()?;
         match self.remote_ids.has_spare() {

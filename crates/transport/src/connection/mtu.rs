@@ -140,7 +140,7 @@ impl Connection {
     }
 
     /// Handles a filled datagram for the current path with `remaining` bytes left. While probes are
-    /// not permitted yet it is ignored, because it does not show how much data will remain by then:
+    /// not allowed yet it is ignored, because it does not show how much data will remain by then:
     /// requests that are all sent as early data need no probe.
     pub(super) fn on_datagram_filled(&mut self, size: usize, remaining: usize) {
         let is_data = |draft: &Draft| draft.space == SpaceId::Application && draft.is_ack_eliciting;

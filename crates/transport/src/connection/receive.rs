@@ -68,20 +68,21 @@ pub(super) struct PacketContext {
     pub(super) source: Option<ConnectionId>,
     /// The packet's size in the datagram, in bytes.
     pub(super) size: usize,
-    /// Whether it was the first packet protected with the peer's next keys.
+    /// Whether the packet was the first one protected with the peer's next keys.
     pub(super) key_updated: bool,
-    /// Whether it was protected with the previous keys.
+    /// Whether the packet was protected with the previous keys.
     pub(super) with_previous_keys: bool,
 }
 
 /// The outcome for a packet, or the highest outcome among a datagram's packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum PacketOutcome {
-    /// Its protection was not removed: it was dropped, or is held until keys are available.
+    /// The packet's protection was not removed: the packet was dropped, or is held until keys are
+    /// available.
     Sealed,
-    /// It was authentic, but dropped: a duplicate, or part of another connection attempt.
+    /// The packet was authentic, but dropped: a duplicate, or part of another connection attempt.
     Opened,
-    /// Its frames were processed.
+    /// The packet's frames were processed.
     Received,
 }
 
@@ -90,14 +91,14 @@ pub(super) enum PacketOutcome {
 pub(super) struct PacketEffect {
     pub(super) is_ack_eliciting: bool,
     pub(super) is_probing_only: bool,
-    /// Whether it contained an ACK frame.
+    /// Whether the packet contained an ACK frame.
     pub(super) acknowledges: bool,
 }
 
 impl Connection {
     /// Processes one UDP payload. It is decrypted in place, so its bytes are meaningless
-    /// afterwards. Returns whether the peer sent it and it had not been received before: it
-    /// contained an authentic packet, or was a stateless reset.
+    /// afterwards. Returns whether the peer sent the payload and it had not been received before:
+    /// it contained an authentic packet, or was a stateless reset.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> bool {
         self.counters.on_datagram_received(datagram.len());
         if self.lifecycle.is_closed() {

@@ -2,7 +2,7 @@
 /// need not be compensated in full.
 const MOST_AHEAD: i64 = 64 << 10;
 
-/// How many more bytes were sent in unreliable datagrams than in streams since both have had data
+/// The number of bytes by which unreliable datagrams are ahead of streams since both have had data
 /// to send. Neither starves the other (RFC 9221 §5.4): whichever is behind fills a packet first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shares {

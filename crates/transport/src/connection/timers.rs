@@ -97,7 +97,7 @@ enum Wait {
 /// The next expiry times of a connection's timers, by kind; `None` if none of a kind is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deadlines {
-    /// Timers that expire whatever the peer does: an acknowledgment is due, the pacer permits a
+    /// Timers that expire whatever the peer does: an acknowledgment is due, the pacer allows a
     /// datagram, …
     pub own: Option<Timestamp>,
     /// Timers that expire because nothing arrives from the peer: the probe timeout, the idle

@@ -46,7 +46,7 @@ pub(super) enum OpenWith {
     Current,
     /// The Initial keys of another version.
     OtherInitial,
-    /// No keys: a packet of this version is not permitted.
+    /// No keys: a packet of this version is not allowed.
     Nothing,
 }
 

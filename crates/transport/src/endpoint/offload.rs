@@ -33,9 +33,9 @@ pub struct RetryOffload {
 pub enum TokenValidity {
     /// The token is valid: the client receives packets sent to its address.
     Valid,
-    /// Not a valid token, and not a Retry token, so a Retry may be sent.
+    /// The token is neither valid nor a Retry token, so a Retry may be sent.
     Unknown,
-    /// An invalid Retry token: a second Retry would be discarded (RFC 9000 §17.2.5.2).
+    /// The token is an invalid Retry token: a second Retry would be discarded (RFC 9000 §17.2.5.2).
     InvalidRetry,
 }
 

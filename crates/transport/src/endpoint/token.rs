@@ -44,13 +44,13 @@ pub(super) struct TokenKeys([Option<Arc<LessSafeKey>>; 2]);
 /// The reason that a token is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenError {
-    /// It was not made with these keys, is of the other kind, or was modified.
+    /// The token was not sealed with these keys, is of the other kind, or was modified.
     NotOurs,
-    /// It was made for another address.
+    /// The token was issued for another address.
     WrongAddress,
-    /// It was made for another version.
+    /// The token was issued for another version.
     WrongVersion,
-    /// It is too old, or from the future.
+    /// The token is too old, or was issued in the future.
     Expired,
 }
 

@@ -20,7 +20,7 @@ pub(crate) const MAX_FRAGMENTS: usize = 256;
 pub(crate) struct CryptoStream {
     send: SendBuffer,
     receive: ReceiveBuffer,
-    /// All written bytes, if they may have to be sent again after they were acknowledged.
+    /// All written bytes, if acknowledged bytes may have to be sent again.
     repeatable: Option<Box<Repeatable>>,
 }
 

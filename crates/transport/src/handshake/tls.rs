@@ -170,7 +170,7 @@ impl TlsClientConfig {
     /// A session that this configuration has received is resumed like one in memory. A session
     /// received by another configuration or process is resumed only if the server's certificates,
     /// which are stored with it, are currently acceptable to this configuration. Such a session
-    /// saves a round trip if it permits [early data](Self::early_data), but no CPU time: resuming
+    /// saves a round trip if it allows [early data](Self::early_data), but no CPU time: resuming
     /// it takes this client about 390 us, and a full handshake takes 290 us. A session that began
     /// without [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that
     /// verifies, nor is one that began with another client certificate, or more than a week ago.
@@ -183,7 +183,7 @@ impl TlsClientConfig {
         self
     }
 
-    /// Sets whether connections offer early data if their session ticket permits it (RFC 9001
+    /// Sets whether connections offer early data if their session ticket allows it (RFC 9001
     /// §4.6.1); off by default. Data sent before [`Event::Connected`](crate::Event::Connected) is
     /// then not protected against replay (§9.2).
     pub fn early_data(mut self, offers: bool) -> Self {

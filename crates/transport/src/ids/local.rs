@@ -128,8 +128,8 @@ impl LocalIds {
         id
     }
 
-    /// If the generator has switched to another configuration, counts the IDs issued from here on
-    /// as belonging to it.
+    /// Assigns the IDs issued from here on to the generator's new configuration, if it has switched
+    /// to one.
     fn note_rotation(&mut self) {
         let rotation = self.generator.rotation();
         if rotation > self.rotation {
@@ -215,8 +215,8 @@ impl LocalIds {
         for issued in self.active.iter_mut().filter(|issued| issued.is_pending()) {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
-                // Must not exceed the sequence number (§19.15), as it would when the frame of an ID
-                // that has to be retired itself is sent again.
+                // This must not exceed the sequence number (§19.15), as it would when the frame of
+                // an ID that has to be retired itself is sent again.
                 retire_prior_to: VarInt::saturating(self.retire_prior_to.min(issued.sequence)),
                 id: issued.id,
                 reset_token: self.reset_key.token(&issued.id),

@@ -44,8 +44,8 @@ struct Retiring {
 /// The IDs that this endpoint may send to, and those that it is retiring.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
-    /// Never empty. The first ID is used on the current path; the others are used on other paths or
-    /// are spare.
+    /// The active IDs, of which there is always at least one. The first is used on the current
+    /// path; the others are used on other paths or are spare.
     active: Vec<Known>,
     retired: OnDemand<Retired>,
     /// The peer's Source Connection ID in the handshake.
@@ -255,7 +255,7 @@ impl RemoteIds {
 
     /// Handles a change of the peer's address from `old` to `new`. With `peer_kept_id`, the peer
     /// still sends to the same connection ID: a NAT changed its address, so this endpoint also
-    /// keeps its Destination Connection ID, as RFC 9000 §9.5 permits. Otherwise `new` gets an ID of
+    /// keeps its Destination Connection ID, as RFC 9000 §9.5 allows. Otherwise `new` gets an ID of
     /// its own. No ID is retired: until `new` is validated, the peer may still be at `old`.
     ///
     /// Returns `false`, and changes nothing, if there is no spare ID. Nothing can then be sent to

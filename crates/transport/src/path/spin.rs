@@ -3,7 +3,7 @@
 use clearway_units::Random;
 use clearway_wire::{ConnectionId, PacketNumber};
 
-/// How to use the latency spin bit, from which on-path observers can read the RTT (RFC 9000 §17.4).
+/// The use of the latency spin bit, from which on-path observers can read the RTT (RFC 9000 §17.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum SpinBit {

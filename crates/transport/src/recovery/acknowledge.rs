@@ -22,9 +22,9 @@ const LOST_REMEMBERED_PTOS: u32 = 3;
 /// The result of an ACK frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// Whether it newly acknowledged any packet.
+    /// Whether the frame newly acknowledged any packet.
     pub(crate) newly_acked_any: bool,
-    /// Whether it yielded an RTT sample.
+    /// Whether the frame yielded an RTT sample.
     pub(crate) has_rtt_sample: bool,
 }
 
@@ -281,8 +281,8 @@ impl Recovery {
         self.forget(space, now);
     }
 
-    /// Called after packets of `space` were acknowledged or lost. The timer of those packets must
-    /// not continue for padded ACK frames that were sent later.
+    /// Updates the probe timer after packets of `space` were acknowledged or lost. The timer of
+    /// those packets must not continue for padded ACK frames that were sent later.
     pub(super) fn settle_timer(&mut self, space: SpaceId) {
         if self.ledger.space(space).ack_eliciting_outstanding() == 0 {
             self.timer.leave_padding(space);

@@ -285,9 +285,9 @@ impl Ecn {
         self.marked = 0;
     }
 
-    /// Called once an event's losses are known: decides whether the path drops marked packets, or
-    /// marks them all. `largest_acknowledged` is the newest acknowledged packet that was in flight
-    /// on this path.
+    /// Decides whether the path drops marked packets, or marks them all, once an event's losses are
+    /// known. `largest_acknowledged` is the newest acknowledged packet that was in flight on this
+    /// path.
     pub(super) fn conclude(&mut self, largest_acknowledged: Option<SendIndex>) {
         let without_proof = self.lost.saturating_add(self.marked);
         match self.state {

@@ -207,8 +207,8 @@ fn acks_without_counts_are_no_failure_if_nothing_marked_is_acknowledged() {
     assert_eq!(path.ecn.state(), EcnState::Testing);
 }
 
-/// Row 136: fewer than ten lost packets are inconclusive, ten mean failure, and an acknowledged one
-/// proves that the path works.
+/// Gallery row 136: fewer than ten lost packets are inconclusive, ten mean failure, and an
+/// acknowledged one proves that the path works.
 #[test]
 fn all_ten_packets_of_a_test_have_to_be_lost() {
     let mut path = Path::new();
@@ -232,7 +232,7 @@ fn all_ten_packets_of_a_test_have_to_be_lost() {
     assert_eq!(path.ecn.state(), EcnState::Capable);
 }
 
-/// Row 136: lost packets and packets reported with CE add up to ten.
+/// Gallery row 136: lost packets and packets reported with CE add up to ten.
 #[test]
 fn lost_and_marked_packets_together_fail() {
     let mut path = Path::new();

@@ -12,14 +12,14 @@ use crate::SpaceId;
 /// late, and reduces its window. Therefore the encoding allows for all packets that may be sent
 /// while this packet would still be useful: until it is declared lost, and for as long after that
 /// as its acknowledgment reveals a spurious loss. Their number is derived from the number of
-/// packets per round trip, which is the number that the window permits or the number of
+/// packets per round trip, which is the number that the window allows or the number of
 /// unacknowledged packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NumberRoom {
     largest_acknowledged: Option<PacketNumber>,
-    /// The number of packets that the window permits per round trip.
+    /// The number of packets that the window allows per round trip.
     window: u64,
-    /// How long a late packet is useful, in round trips, rounded up.
+    /// The time for which a late packet is useful, in round trips, rounded up.
     round_trips: u64,
 }
 

@@ -48,7 +48,7 @@ fn small_windows_have_short_numbers() {
     }
 }
 
-/// Unacknowledged packets count if there are more of them than full datagrams permitted by the
+/// Unacknowledged packets count if there are more of them than full datagrams allowed by the
 /// window.
 #[test]
 fn small_packets_count_as_packets() {

@@ -13,9 +13,9 @@ pub(crate) struct StagedPacket {
     pub(crate) number: PacketNumber,
     /// The packet's size in bytes.
     pub(crate) bytes: u64,
-    /// Whether it contains an ack-eliciting frame.
+    /// Whether the packet contains an ack-eliciting frame.
     pub(crate) ack_eliciting: bool,
-    /// Whether it counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
+    /// Whether the packet counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
     pub(crate) in_flight: bool,
     /// Whether the packet probes a path or its MTU, so that its loss is not a congestion signal
     /// (RFC 9000 §14.4).
@@ -23,7 +23,7 @@ pub(crate) struct StagedPacket {
     /// Whether the packet is sent on a path other than the current one, so that its RTT is that of
     /// the other path.
     pub(crate) is_off_path: bool,
-    /// Whether its datagram is marked ECT(0) (RFC 9000 §13.4).
+    /// Whether the packet's datagram is marked ECT(0) (RFC 9000 §13.4).
     pub(crate) is_marked: bool,
 }
 
@@ -36,14 +36,14 @@ pub(super) enum PacketState {
     Outstanding,
     /// Acknowledged.
     Acknowledged {
-        /// All packets from this one up to `settled_to` (exclusive) are settled. Zero if unknown.
+        /// The end (exclusive) of the settled packets that start with this one; zero if unknown.
         settled_to: u64,
     },
     /// Declared lost. It may still be acknowledged.
     Lost {
-        /// When it was declared lost.
+        /// The time at which the packet was declared lost.
         at: Timestamp,
-        /// The event in which it was declared lost.
+        /// The event in which the packet was declared lost.
         event: u64,
     },
     /// Abandoned: the peer cannot have processed it.
@@ -64,9 +64,9 @@ pub(super) struct LedgerPacket {
     pub(super) is_exempt: bool,
     /// Whether the packet was sent on a path other than the current one, and counts there.
     pub(super) is_off_path: bool,
-    /// Whether it was sent with ECT(0).
+    /// Whether the packet was sent with ECT(0).
     pub(super) is_marked: bool,
-    /// The generation of the path that was current when it was sent.
+    /// The generation of the path that was current when the packet was sent.
     pub(super) path: u32,
     /// The number of the packet's tokens in the space's ring buffer.
     pub(super) token_count: u32,

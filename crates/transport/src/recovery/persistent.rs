@@ -15,11 +15,11 @@ const THRESHOLD: u32 = 3;
 /// one ACK suffice.
 #[derive(Debug, Pack)]
 pub(super) struct PersistentCongestion {
-    /// When the first RTT sample was taken. Packets sent before that are not evidence.
+    /// The time of the first RTT sample. Packets sent before that are not evidence.
     first_sample_at: Option<Timestamp>,
     /// Packets below this index were part of a period that was declared already.
     boundary: SendIndex,
-    /// When the first ack-eliciting packet of the current run of lost packets was sent: nothing
+    /// The send time of the first ack-eliciting packet of the current run of lost packets: nothing
     /// sent since then was acknowledged.
     run_began_at: Option<Timestamp>,
     acknowledged_elsewhere: Option<Timestamp>,

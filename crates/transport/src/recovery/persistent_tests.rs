@@ -44,7 +44,7 @@ fn the_losses_have_to_span_more_than_three_timeouts() {
 
 #[test]
 fn one_silence_counts_once() {
-    // Row 22: later ACKs reveal more losses of the same period.
+    // Gallery row 22: later ACKs reveal more losses of the same period.
     let mut persistent = sampled();
     persistent.on_lost(&lost(1, 1));
     persistent.on_lost(&lost(2, 10));
@@ -61,7 +61,7 @@ fn one_silence_counts_once() {
 
 #[test]
 fn probes_of_a_path_are_no_evidence() {
-    // Row 137.
+    // Gallery row 137.
     let mut persistent = sampled();
     persistent.on_lost(&LedgerPacket { is_exempt: true, ..lost(1, 1) });
     persistent.on_lost(&lost(2, 9));

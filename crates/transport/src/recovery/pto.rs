@@ -23,7 +23,7 @@ pub(crate) struct PtoContext {
     pub(crate) at_amplification_limit: bool,
     /// Whether Handshake packets can be sent.
     pub(crate) has_handshake_keys: bool,
-    /// How long the peer may delay the acknowledgment of 1-RTT packets.
+    /// The time by which the peer may delay the acknowledgment of 1-RTT packets.
     pub(crate) max_ack_delay: Duration,
     /// Whether this endpoint is the client.
     pub(crate) is_client: bool,
@@ -87,8 +87,8 @@ impl ProbeTimer {
         self.idle_since = now;
     }
 
-    /// Called when no ack-eliciting packet is left in `space`. Packets that are in flight only
-    /// because of padding use the timeout that runs while no packet is outstanding.
+    /// Adjusts the timeout when no ack-eliciting packet is left in `space`. Packets that are in
+    /// flight only because of padding use the timeout that runs while no packet is outstanding.
     pub(super) fn leave_padding(&mut self, space: SpaceId) {
         *self.since.get_mut(space) = self.idle_since;
     }

@@ -14,7 +14,7 @@ const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 
 /// The reordering tolerated on one path before a packet is declared lost.
 ///
-/// RFC 9002 §6.1.1 and §6.1.2 permit raising both thresholds where reordering is observed. A packet
+/// RFC 9002 §6.1.1 and §6.1.2 allow raising both thresholds where reordering is observed. A packet
 /// that is acknowledged after it was declared lost was overtaken by more packets, or by more time,
 /// than was tolerated. From then on the packet threshold is the number of packets by which it was
 /// overtaken, plus one, and the time threshold is 9/8 of the maximum of the usual round-trip times
@@ -22,7 +22,7 @@ const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 /// that, like the reordering window of RFC 8985 §6.2. That window grows by one step for each round
 /// with such a packet, because TCP cannot measure how late it was; with ACK frames QUIC can.
 ///
-/// Without such packets both thresholds keep their initial values.
+/// Without spurious losses, both thresholds keep their initial values.
 #[derive(Debug, Pack)]
 pub(super) struct Reordering {
     least_packets: u64,
@@ -38,12 +38,12 @@ pub(super) struct Reordering {
     counted: Option<u64>,
 }
 
-/// By how much an acknowledged packet was overtaken.
+/// The extent to which an acknowledged packet was overtaken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Overtaken {
     /// The distance to the largest number acknowledged before, not counting skipped numbers.
     pub(super) packets: u64,
-    /// The time from sending it to its acknowledgment.
+    /// The time from sending the packet to its acknowledgment.
     pub(super) elapsed: Duration,
 }
 

@@ -35,7 +35,7 @@ impl Rtt {
 
     /// Adds a sample from an ACK. `ack_delay` is the delay that the peer reports: zero for Initial
     /// packets, and limited to the peer's max_ack_delay once the handshake is confirmed (RFC 9002
-    /// §5.3). Returns by how much the sample exceeds the previous smoothed round-trip time; `None`
+    /// §5.3). Returns the excess of the sample over the previous smoothed round-trip time; `None`
     /// for the first sample.
     pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) -> Option<Duration> {
         let Some(before) = self.estimate else {
@@ -53,8 +53,7 @@ impl Rtt {
         Some(adjusted.saturating_sub(before.smoothed))
     }
 
-    /// Returns by how much `duration` exceeds the smoothed round-trip time; `None` without a
-    /// sample.
+    /// Returns the excess of `duration` over the smoothed round-trip time; `None` without a sample.
     pub(super) fn growth(&self, duration: Duration) -> Option<Duration> {
         self.estimate.map(|estimate| duration.saturating_sub(estimate.smoothed))
     }

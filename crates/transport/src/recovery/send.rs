@@ -63,7 +63,7 @@ impl Recovery {
         self.next_skip = next.saturating_add(gap);
     }
 
-    /// Checks whether the window and the pacer permit another datagram, including the packets that
+    /// Checks whether the window and the pacer allow another datagram, including the packets that
     /// are staged. PTO probes and packets that do not count as in flight need no permission (RFC
     /// 9002 §7, §7.5, §7.7).
     ///
@@ -84,14 +84,14 @@ impl Recovery {
     /// current one. The window, the pacer and the probe timer of the current path do not apply,
     /// since that path may be dead (RFC 9000 §8.2.2, §9.4). All other paths share the initial
     /// window of one path (RFC 9002 §7.2). When it is full and nothing has been acknowledged for
-    /// the probe timeout of an unknown path, one more datagram is permitted, like a probe (§7.5).
+    /// the probe timeout of an unknown path, one more datagram is allowed, like a probe (§7.5).
     pub(crate) fn may_send_elsewhere(&self, now: Timestamp, bytes: u64) -> bool {
         let has_window = self.ledger.bytes_elsewhere().saturating_add(bytes) <= WINDOW_ELSEWHERE;
         let is_late = self.sent_elsewhere_at + TIMEOUT_ELSEWHERE <= now;
         self.ledger.space(SpaceId::Application).has_room() && (has_window || is_late)
     }
 
-    /// Returns how many full-size datagrams [`may_send`](Self::may_send) permits in a row if each
+    /// Returns how many full-size datagrams [`may_send`](Self::may_send) allows in a row if each
     /// of them is staged, at most `most`.
     pub(crate) fn permitted_datagrams(&mut self, now: Timestamp, most: usize) -> usize {
         let (size, staged) = (self.max_datagram_size.max(1), self.ledger.bytes_staged());
@@ -104,7 +104,7 @@ impl Recovery {
 
     /// Returns whether an MTU probe of `bytes` may be sent, which is the case whenever any datagram
     /// may be sent. The probe may take the bytes in flight beyond the window, which RFC 8899 §3
-    /// permits for one probe per round trip (item 7). The probe is at most a quarter of the window,
+    /// allows for one probe per round trip (item 7). The probe is at most a quarter of the window,
     /// so that it is small compared with the data, and the window never has to grow because the
     /// minimum of two or four datagrams grows with their size; and it is at most a burst.
     pub(crate) fn may_probe_mtu(&mut self, now: Timestamp, bytes: u64) -> bool {
@@ -116,7 +116,7 @@ impl Recovery {
         bytes.saturating_mul(LEAST_DATAGRAMS) <= self.path.controller.window()
     }
 
-    /// Returns the bytes that the window permits beyond those in flight and staged; zero if the
+    /// Returns the bytes that the window allows beyond those in flight and staged; zero if the
     /// window has shrunk below them.
     fn window_room(&self) -> u64 {
         let window = self.path.controller.window();
@@ -284,7 +284,7 @@ impl Recovery {
         }
     }
 
-    /// Returns when the pacer permits waiting data to be sent; `None` unless data waits for the
+    /// Returns when the pacer allows waiting data to be sent; `None` unless data waits for the
     /// pacer.
     pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
         self.path.limitation.pacer_deadline

@@ -25,8 +25,8 @@ const MAX_PACKETS: usize = 1 << 17;
 /// Maximum memory for packets and their tokens, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// One part in this many of both limits is reserved for packets that neither the window nor the
-/// pacer limits: probes, and responses to them.
+/// The divisor of the part of both limits that is reserved for packets that neither the window nor
+/// the pacer limits: probes, and responses to them.
 const RESERVED_PARTS: usize = 16;
 
 /// Once this many packets are remembered, settled ones are removed so that packets limited by the
@@ -92,12 +92,12 @@ pub(super) struct SentSpace {
     /// The next probe takes its tokens from this packet or a later one.
     probe_cursor: u64,
     is_discarded: bool,
-    /// How often a packet was looked up.
+    /// The number of packet lookups.
     #[cfg(test)]
     pub(super) lookups: core::sync::atomic::AtomicU64,
 }
 
-/// Only ACK frame tokens are packed: there must be [no others](SentSpace::has_only_acks).
+/// Packs only ACK frame tokens: there must be [no others](SentSpace::has_only_acks).
 impl Pack for SentSpace {
     fn pack(&self, into: &mut Packer) {
         self.packets.pack(into);
@@ -592,9 +592,9 @@ impl SentSpace {
         self.lost.remove(&oldest.number);
     }
 
-    /// Called when a probe timeout expires: from now on [`probe_tokens`](Self::probe_tokens)
-    /// returns tokens, if those of any outstanding packet can be retransmitted. Returns how many
-    /// probes there are tokens for, at most two.
+    /// Starts to probe after a probe timeout: from now on [`probe_tokens`](Self::probe_tokens)
+    /// returns tokens, if those of any outstanding packet can be retransmitted. Returns the number
+    /// of probes for which there are tokens, at most two.
     ///
     /// No packet is used again before all other outstanding ones, including those that were sent
     /// since the first of several consecutive timeouts. The copies in probes are ordinary packets:

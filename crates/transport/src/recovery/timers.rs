@@ -141,8 +141,8 @@ impl Recovery {
         })
     }
 
-    /// Starts to offer the outstanding tokens of `space` to probes. Returns how many probes there
-    /// are tokens for, at most two.
+    /// Starts to offer the outstanding tokens of `space` to probes. Returns the number of probes
+    /// for which there are tokens, at most two.
     pub(crate) fn begin_probing(&mut self, space: SpaceId) -> usize {
         self.ledger.space_mut(space).begin_probing()
     }

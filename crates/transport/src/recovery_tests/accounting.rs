@@ -10,8 +10,8 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn only_what_was_handed_to_the_network_is_in_flight() {
-    // Rows 41 and 42: a datagram that is being built is not in flight, but takes up room in the
-    // window.
+    // Gallery rows 41 and 42: a datagram that is being built is not in flight, but takes up room in
+    // the window.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.stage(APPLICATION, |_| {});
@@ -68,7 +68,7 @@ fn after_many_acks_one_packet_should_elicit_one() {
 
 #[test]
 fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
-    // Rows 44, 46 and 64.
+    // Gallery rows 44, 46 and 64.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
@@ -100,7 +100,7 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
 
 #[test]
 fn a_migration_alone_loses_nothing() {
-    // Row 45.
+    // Gallery row 45.
     let mut bench = Bench::new();
     for time in 0..10 {
         bench.send(at(time));
@@ -187,7 +187,7 @@ fn misuse_is_an_error_and_not_a_wrong_sum() {
 
 #[test]
 fn one_ack_may_acknowledge_thousands() {
-    // Rows 52 to 54: there is no fixed number of ranges or frames to overflow.
+    // Gallery rows 52 to 54: there is no fixed number of ranges or frames to overflow.
     let mut bench = Bench::new();
     bench.set_window(1 << 30);
     for _ in 0..5_000 {

@@ -9,7 +9,7 @@ use crate::recovery::testing::{Bench, SIZE, at, ms};
 
 #[test]
 fn the_window_permits_whole_datagrams_only() {
-    // Row 11: a window with room for less than a datagram is full.
+    // Gallery row 11: a window with room for less than a datagram is full.
     let mut bench = Bench::new();
     bench.set_window(3500);
     assert_eq!(bench.recovery.window(), 3500);
@@ -136,8 +136,8 @@ fn the_pacer_delays_and_then_releases_a_packet() {
 
 #[test]
 fn acks_bypass_the_pacer() {
-    // Row 87: packets that are not in flight are sent regardless of the pacer, and are not charged
-    // to it.
+    // Gallery row 87: packets that are not in flight are sent regardless of the pacer, and are not
+    // charged to it.
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
     for _ in 0..100 {
@@ -172,7 +172,7 @@ fn packets_after_an_idle_time_are_marked_as_application_limited() {
 
 #[test]
 fn a_full_window_or_the_pacer_mark_nothing() {
-    // Row 127.
+    // Gallery row 127.
     for limit in [SendLimit::Window, SendLimit::Pacer(ReleaseTime::at(at(3))), SendLimit::Batch] {
         let mut bench = Bench::new();
         bench.send(at(0));

@@ -38,7 +38,7 @@ fn lateness_counts_only_once_a_later_packet_was_acknowledged() {
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
     bench.send(at(100));
-    // Row 74: no later packet was acknowledged, so only a probe is due, however late.
+    // Gallery row 74: no later packet was acknowledged, so only a probe is due, however late.
     let deadline = bench.deadline().unwrap();
     assert_eq!(deadline, at(100) + ms(40 + 80 + 25));
     assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
@@ -82,7 +82,7 @@ fn an_observer_gets_the_threshold_of_each_lost_packet() {
 
 #[test]
 fn the_loss_timer_is_no_probe_timeout() {
-    // Row 73.
+    // Gallery row 73.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.send(at(1));
@@ -96,7 +96,7 @@ fn the_loss_timer_is_no_probe_timeout() {
 
 #[test]
 fn acknowledged_and_lost_come_to_the_controller_in_one_call() {
-    // Row 49.
+    // Gallery row 49.
     let mut bench = Bench::new();
     for time in 0..6 {
         bench.send(at(time));
@@ -140,7 +140,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
     let still_lost: Vec<u64> =
         bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
     assert_eq!(still_lost, [2, 1]);
-    // Row 58: the packet is counted once as acknowledged and is marked as a spurious loss.
+    // Gallery row 58: the packet is counted once as acknowledged and is marked as a spurious loss.
     let counts = bench.recovery.stats().counts;
     assert_eq!(counts.packets_acknowledged, 3);
     assert_eq!(counts.packets_lost, 3);
@@ -154,7 +154,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
 
 #[test]
 fn a_spurious_loss_raises_the_packet_threshold() {
-    // RFC 9002 §6.1.1 permits this. Otherwise every packet that four others overtake would be
+    // RFC 9002 §6.1.1 allows this. Otherwise every packet that four others overtake would be
     // declared lost.
     let mut bench = Bench::new();
     assert_eq!(bench.recovery.packet_threshold(), 3);
@@ -320,7 +320,7 @@ fn probes_of_a_path_are_lost_without_a_signal() {
 
 #[test]
 fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
-    // Row 35.
+    // Gallery row 35.
     let mut bench = Bench::new();
     bench.send_ack_only(at(0));
     for time in 1..5 {
@@ -470,7 +470,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     bench.send(at(1));
     assert!(bench.ack(at(40), &[(1, 1)]).has_rtt_sample);
     assert!(bench.last_report().rtt.unwrap().is_new);
-    // Row 140.
+    // Gallery row 140.
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
     assert!(!bench.last_report().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));

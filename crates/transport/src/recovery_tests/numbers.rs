@@ -23,7 +23,7 @@ fn a_number_comes_again_until_it_is_used() {
 
 #[test]
 fn what_was_not_sent_cannot_be_acknowledged() {
-    // Row 139.
+    // Gallery row 139.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.stage(APPLICATION, |_| {});

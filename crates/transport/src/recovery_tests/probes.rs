@@ -8,7 +8,7 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn the_timer_restarts_with_every_ack_eliciting_packet() {
-    // Row 76: the timeout starts with the last packet sent, not the first.
+    // Gallery row 76: the timeout starts with the last packet sent, not the first.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
@@ -36,7 +36,7 @@ fn expiry_marks_nothing_lost_and_offers_the_oldest() {
 
 #[test]
 fn no_packet_is_offered_twice_before_all_others_were() {
-    // Row 70.
+    // Gallery row 70.
     let mut bench = Bench::new();
     for time in 0..3 {
         bench.send(at(time));
@@ -114,7 +114,7 @@ fn the_backoff_ends_with_an_acknowledgement() {
 
 #[test]
 fn a_client_keeps_its_backoff_until_the_server_validated_it() {
-    // Row 82.
+    // Gallery row 82.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send_in(SpaceId::Initial, at(0));
@@ -123,7 +123,7 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
     bench.send_in(SpaceId::Initial, deadline);
     bench.ack_in(SpaceId::Initial, deadline + ms(10), &[(1, 1)]);
     assert_eq!(bench.recovery.stats().pto_in_a_row, 1);
-    // Row 71: nothing is outstanding, but the client must not stop sending.
+    // Gallery row 71: nothing is outstanding, but the client must not stop sending.
     assert_eq!((bench.in_flight(), bench.lost()), (0, vec![0]));
     let deadline = bench.deadline().expect("the server may wait for bytes");
     assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Initial, count: 1 });
@@ -137,7 +137,7 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
 
 #[test]
 fn a_new_client_has_a_deadline_before_it_sends() {
-    // Row 79: the timeout always has a start time.
+    // Gallery row 79: the timeout always has a start time.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     assert_eq!(bench.deadline(), Some(at(999)));
@@ -145,7 +145,8 @@ fn a_new_client_has_a_deadline_before_it_sends() {
 
 #[test]
 fn early_data_alone_keeps_the_handshake_probed() {
-    // Row 68: even if no space has a timeout, no timer may stay expired, and none may be missing.
+    // Gallery row 68: even if no space has a timeout, no timer may stay expired, and none may be
+    // missing.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send(at(0));
@@ -159,7 +160,7 @@ fn early_data_alone_keeps_the_handshake_probed() {
 
 #[test]
 fn padding_in_flight_arms_the_timer() {
-    // Row 57: otherwise the window could fill with bytes that are never removed.
+    // Gallery row 57: otherwise the window could fill with bytes that are never removed.
     let mut bench = Bench::new();
     bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
     bench.recovery.transmitted(at(5)).unwrap();
@@ -193,7 +194,7 @@ fn padding_that_outlives_what_was_lost_has_a_timeout_of_its_own() {
 
 #[test]
 fn probes_of_a_path_arm_the_timer() {
-    // Row 56.
+    // Gallery row 56.
     let mut bench = Bench::new();
     bench.stage(APPLICATION, |packet| packet.is_probe_of_path = true);
     bench.recovery.transmitted(at(0)).unwrap();
@@ -202,7 +203,7 @@ fn probes_of_a_path_arm_the_timer() {
 
 #[test]
 fn a_full_window_does_not_hold_the_deadline_back() {
-    // Row 77: probes are sent regardless of the window, and count as in flight.
+    // Gallery row 77: probes are sent regardless of the window, and count as in flight.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.send(at(0));
@@ -217,7 +218,7 @@ fn a_full_window_does_not_hold_the_deadline_back() {
 
 #[test]
 fn discarded_keys_take_their_packets_and_the_backoff_along() {
-    // Rows 50 and 63.
+    // Gallery rows 50 and 63.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send_in(SpaceId::Initial, at(0));
@@ -243,7 +244,7 @@ fn discarded_keys_take_their_packets_and_the_backoff_along() {
 
 #[test]
 fn packets_of_an_old_path_still_have_a_deadline() {
-    // Rows 44 and 149.
+    // Gallery rows 44 and 149.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.recovery.on_new_path(1, at(10), 1200).unwrap();
@@ -270,7 +271,7 @@ fn an_acknowledgement_starts_a_new_run_from_the_oldest() {
 
 #[test]
 fn the_timers_of_a_new_path_begin_with_the_initial_round_trip_time() {
-    // Row 64.
+    // Gallery row 64.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(2000), &[(0, 0)]);

@@ -11,12 +11,13 @@ const INVALID_DELAY: Duration = Duration::from_millis(1 << 14);
 /// for timers that fire late.
 const IN_TIME: f64 = 0.8;
 
-/// When received packets are acknowledged (RFC 9000 §13.2.1, draft-ietf-quic-ack-frequency §6).
+/// The policy for acknowledging received packets (RFC 9000 §13.2.1, draft-ietf-quic-ack-frequency
+/// §6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AckPolicy {
     /// The number of ack-eliciting packets that triggers an immediate ACK frame.
     pub(crate) ack_eliciting_threshold: u32,
-    /// How long an ACK frame may be delayed.
+    /// The maximum delay of an ACK frame.
     pub(crate) max_ack_delay: Duration,
     /// The reordering, in packets, that triggers an immediate ACK frame; 0 disables it.
     pub(crate) reordering_threshold: u64,

@@ -74,7 +74,7 @@ pub(crate) struct ReceivedPackets {
     is_requested: bool,
     /// Whether the last packet had an ECN-CE mark.
     was_marked: bool,
-    /// Ascending, neither adjacent nor overlapping, all at or above `floor`.
+    /// The received ranges: ascending, neither adjacent nor overlapping, all at or above `floor`.
     ranges: VecDeque<NumberRange>,
     /// Packets below this number are no longer remembered, and count as duplicates.
     floor: u64,
@@ -88,13 +88,13 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was written.
     unacknowledged_ack_eliciting: u32,
     deadline: Option<Timestamp>,
-    /// When the first of these packets was received.
+    /// The time at which the first of these packets was received.
     waiting_since: Option<Timestamp>,
     /// The Largest Acknowledged field of the last ACK frame.
     largest_written: Option<u64>,
     /// The smallest packet number received since the last ACK was written.
     smallest_unacknowledged: Option<u64>,
-    /// How many packets were received with each ECN mark.
+    /// The number of packets received with each ECN mark.
     marks: Marks,
 }
 

@@ -51,7 +51,7 @@ impl Events {
     /// the streams and directions.
     ///
     /// # Panics
-    /// If it does not, which is a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, readable: &[StreamId], writable: &[StreamId]) {
         let count = |event| self.queue.iter().filter(|queued| **queued == event).count();

@@ -103,7 +103,8 @@ struct Tuned {
     consumed: u64,
 }
 
-/// If half a window is consumed in fewer round trips than this, the window is too small.
+/// The number of round trips that half a window must last: if it is consumed faster, the window is
+/// too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
 /// The number of updates per window on a path that loses none of them.
 const FEWEST_UPDATES: u64 = 8;

@@ -66,7 +66,7 @@ impl Kept {
     /// Checks that the kept bytes of each priority are `bytes`.
     ///
     /// # Panics
-    /// If they are not, which is a bug in this crate.
+    /// If a check fails, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, bytes: &std::collections::BTreeMap<i32, u64>) {
         let levels = self.levels.iter().copied().filter(|(_, bytes)| *bytes > 0);

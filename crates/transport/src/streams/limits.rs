@@ -48,12 +48,12 @@ impl LocalStreams {
         self.reported_at = None;
     }
 
-    /// Returns whether the peer permits the stream with this index.
+    /// Returns whether the peer allows the stream with this index.
     pub(super) const fn permits(&self, index: u64) -> bool {
         index < self.maximum
     }
 
-    /// Returns whether more streams were opened than the peer permits.
+    /// Returns whether more streams were opened than the peer allows.
     pub(super) const fn exceeds_limit(&self) -> bool {
         self.opened > self.maximum
     }
@@ -130,7 +130,7 @@ impl RemoteStreams {
 
     /// Decides whether to send a new limit: a new limit is sent when the peer has used half of the
     /// limit that it knows, or when the limit can rise by an eighth. The peer can therefore nearly
-    /// always open as many streams as permitted, and one frame covers several streams.
+    /// always open as many streams as allowed, and one frame covers several streams.
     fn renew_if_worth_it(&mut self) {
         let left = self.maximum.saturating_sub(self.opened);
         let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);

@@ -32,8 +32,8 @@ pub struct StreamProgress {
     pub received: u64,
 }
 
-/// How many more bytes may be written to a stream under the peer's flow control limits (RFC 9000
-/// §4.1). Both limits apply.
+/// The number of bytes that may still be written to a stream under the peer's flow control limits
+/// (RFC 9000 §4.1). Both limits apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendCredits {
     /// The credit of the stream.

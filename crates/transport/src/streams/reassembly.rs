@@ -25,8 +25,8 @@ const COPY_LIMIT: usize = 4 << 10;
 /// The number of pieces that may be kept, regardless of how small they are.
 const MAX_PIECES: usize = 1024;
 
-/// One additional piece may be kept for every this many bytes beyond gaps. A path that loses every
-/// other packet leaves packet-sized pieces, which are much larger.
+/// The number of bytes beyond gaps for which one additional piece may be kept. A path that loses
+/// every other packet leaves packet-sized pieces, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 
 /// The peer has left more gaps than a network would cause.

@@ -58,7 +58,7 @@ proptest! {
         prop_assert_eq!(length as u64, reassembly.end());
     }
 
-    /// Whatever data arrives, memory stays within a small multiple of the bytes plus the permitted
+    /// Whatever data arrives, memory stays within a small multiple of the bytes plus the allowed
     /// pieces.
     #[test]
     fn memory_is_bounded(

@@ -35,7 +35,7 @@ pub(super) struct ReceivingPart {
     pub(super) awaits_data: bool,
 }
 
-/// Only a part that [is plain](ReceivingPart::is_plain) can be packed.
+/// Packs a receiving part that [is plain](ReceivingPart::is_plain); no other can be packed.
 impl Pack for ReceivingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
@@ -149,7 +149,8 @@ impl ReceivingPart {
         end > self.data.end()
     }
 
-    /// Processes STREAM. Returns by how many bytes the known length of the stream has grown.
+    /// Processes a STREAM frame. Returns the number of bytes by which the known length of the
+    /// stream has grown.
     pub(super) fn on_stream(
         &mut self,
         now: Timestamp,
@@ -183,9 +184,9 @@ impl ReceivingPart {
         }
     }
 
-    /// Processes RESET_STREAM_AT, which ends the stream as a FIN does, except for data beyond the
-    /// reliable size (draft-ietf-quic-reliable-stream-reset §5.3). Returns by how many bytes the
-    /// known length of the stream has grown.
+    /// Processes a RESET_STREAM_AT frame, which ends the stream as a FIN does, except for data
+    /// beyond the reliable size (draft-ietf-quic-reliable-stream-reset §5.3). Returns the number of
+    /// bytes by which the known length of the stream has grown.
     pub(super) fn on_reset_stream_at(
         &mut self,
         now: Timestamp,
@@ -232,7 +233,8 @@ impl ReceivingPart {
         Ok(())
     }
 
-    /// Processes RESET_STREAM. Returns by how many bytes the known length of the stream has grown.
+    /// Processes a RESET_STREAM frame. Returns the number of bytes by which the known length of the
+    /// stream has grown.
     pub(super) fn on_reset_stream(
         &mut self,
         now: Timestamp,

@@ -49,7 +49,7 @@ pub(super) struct Chunk {
 /// The capacity, in segments, that is kept for reuse by another stream.
 const SPARE_SEGMENTS: usize = 8;
 
-/// What a sending part has to send.
+/// The kinds of data and frames that a sending part has to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SendNeeds {
     /// A RESET_STREAM, RESET_STREAM_AT or STREAM_DATA_BLOCKED frame.
@@ -76,7 +76,7 @@ pub(super) struct SendingPart {
     written: u64,
 }
 
-/// Only a part that [is plain](SendingPart::is_plain) can be packed.
+/// Packs a sending part that [is plain](SendingPart::is_plain); no other can be packed.
 impl Pack for SendingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
@@ -268,7 +268,7 @@ impl SendingPart {
     }
 
     /// Returns the error code, final size and reliable size of the RESET_STREAM_AT frame to send,
-    /// if any. It is sent after the data before the reliable size, so that the peer's limits permit
+    /// if any. It is sent after the data before the reliable size, so that the peer's limits allow
     /// the final size.
     pub(super) fn pending_reset_at(&self) -> Option<(VarInt, u64, u64)> {
         let StreamEnd::ResetAt { code, reliable_size } = self.state.owed_end()? else {
@@ -404,7 +404,7 @@ impl SendingPart {
         self.is_blocked() && self.credit.is_report_pending()
     }
 
-    /// Returns how many new bytes the limit on this stream permits.
+    /// Returns how many new bytes the limit on this stream allows.
     pub(super) fn fresh_allowed(&self) -> u64 {
         if !self.state.carries_data() {
             return 0;

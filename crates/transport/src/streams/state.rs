@@ -3,7 +3,7 @@
 use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::VarInt;
 
-/// How the end of a stream is signaled to the peer.
+/// The way in which the end of a stream is signaled to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StreamEnd {
     /// The FIN bit of a STREAM frame.
@@ -141,7 +141,7 @@ impl SendState {
     }
 }
 
-/// Only a state that [is plain](SendState::is_plain) can be packed.
+/// Packs a state that [is plain](SendState::is_plain); no other can be packed.
 impl Pack for SendState {
     fn pack(&self, into: &mut Packer) {
         let number = PLAIN.iter().position(|state| state == self);

@@ -9,7 +9,7 @@ use super::scheduler::WaitingStream;
 use super::sending_part::{SendNeeds, SendingPart};
 use clearway_units::memory::release_empty_map;
 
-/// One stream: its parts, and the queues that it is in. Most streams that stay open for a long time
+/// A stream: its parts, and the queues that it is in. Most streams that stay open for a long time
 /// have one part.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -25,7 +25,7 @@ pub(super) struct Stream {
     pub(super) is_incremental: bool,
     /// Whether the application has opened or accepted the stream.
     pub(super) is_accepted: bool,
-    /// Whether one of its frames was received in a 0-RTT packet.
+    /// Whether one of the stream's frames was received in a 0-RTT packet.
     pub(super) is_early: bool,
     /// Whether the last write was incomplete, so that `Writable` has to follow.
     pub(super) awaits_room: bool,
@@ -140,7 +140,7 @@ pub(super) struct Table {
     last: Option<(StreamId, usize)>,
 }
 
-/// Only a stream that [is plain](Stream::is_plain) can be packed.
+/// Packs a stream that [is plain](Stream::is_plain); no other can be packed.
 impl Pack for Stream {
     fn pack(&self, into: &mut Packer) {
         self.id.get().pack(into);

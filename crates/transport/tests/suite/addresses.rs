@@ -51,7 +51,7 @@ fn a_retry_survives_loss() {
 }
 
 /// §7.2: the minimum of eight octets applies to the ID that the client chooses at random, not to
-/// the one in a Retry packet, which may be as short as QUIC-LB permits.
+/// the one in a Retry packet, which may be as short as QUIC-LB allows.
 #[test]
 fn a_retry_with_a_short_connection_id_is_followed() {
     for length in [1, 6, 7, 8, 20] {

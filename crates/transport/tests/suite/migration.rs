@@ -91,7 +91,7 @@ fn a_download_survives_rebindings() {
 }
 
 /// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams that carry them
-/// are expanded to 1200 bytes if the anti-amplification limit (§8.1) permits it.
+/// are expanded to 1200 bytes if the anti-amplification limit (§8.1) allows it.
 #[test]
 fn path_challenge_and_path_response_are_expanded() {
     let mut pair = Pair::new(rebinding(1000, None, true, 3));

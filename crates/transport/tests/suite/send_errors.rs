@@ -23,7 +23,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 /// The delay in each direction. A probe timeout is longer than a round trip, so a failure that only
-/// a probe repairs takes longer than the bounds permit.
+/// a probe repairs takes longer than the bounds allow.
 const DELAY: Duration = Duration::from_millis(100);
 const RTT: Duration = Duration::from_millis(200);
 /// The second address of a client that migrates.

@@ -260,10 +260,10 @@ impl Application {
     }
 }
 
-/// Each endpoint opens its streams and sends a datagram if permitted; then the client closes.
+/// Each endpoint opens its streams and sends a datagram if allowed; then the client closes.
 fn exchange(name: &str, client: TransportConfig, server: TransportConfig) {
     let mut pair = Pair::with(delayed(10, 1), client, server);
-    // With the maximum initial RTT, a probe is sent later than other tests permit.
+    // With the maximum initial RTT, a probe is sent later than other tests allow.
     pair.longest_wait = Duration::MAX;
     let mut applications = [
         Application::new(Side::Client, Direction::Bidirectional),
@@ -507,7 +507,7 @@ fn new_token(pair: &Pair) -> Vec<u8> {
     token.expect("the server sends NEW_TOKEN")
 }
 
-/// A client connects, other clients are refused if only one connection is permitted, and the client
+/// A client connects, other clients are refused if only one connection is allowed, and the client
 /// connects again after a hundred years.
 fn visits(name: &str, limits: EndpointLimits) {
     let mut pair = limited(limits);

@@ -79,7 +79,7 @@ fn the_halves_of_a_bidirectional_stream_end_independently() {
     assert!(pair.server_events.contains(&Event::Finished(stream)));
 }
 
-/// §4.6: no more streams are open than the peer permits; as streams end, more are opened.
+/// §4.6: no more streams are open than the peer allows; as streams end, more are opened.
 #[test]
 fn many_streams_wait_for_the_limit_and_all_are_answered() {
     let server = quiet().to_builder().max_concurrent_bidirectional_streams(10).build().unwrap();

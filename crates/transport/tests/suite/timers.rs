@@ -62,7 +62,7 @@ fn every_kind_of_timer_is_set_and_reported() {
     let mut pair = pair();
     pair.establish();
     watch_for(&mut pair, 200);
-    // The client waits for data; the server sends as much as the client's receive window permits.
+    // The client waits for data; the server sends as much as the client's receive window allows.
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, b"give").unwrap();
     watch_for(&mut pair, 200);

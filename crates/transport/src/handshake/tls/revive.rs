@@ -34,7 +34,7 @@ use super::saved::SavedSession;
 use super::verifier::Verifier;
 use crate::crypto::tls::default_provider;
 
-/// How to handle a session secret that is derived on this thread.
+/// The handling of a session secret that is derived on this thread.
 #[derive(Default)]
 enum Derived {
     /// The secret is ignored.

@@ -77,7 +77,7 @@ impl core::fmt::Debug for ValidSignatures {
     }
 }
 
-/// One search for a path, across all algorithms.
+/// A search for a path, across all algorithms.
 #[derive(Debug, Default)]
 struct Search {
     /// The number of verified signatures.

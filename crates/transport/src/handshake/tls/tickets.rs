@@ -307,8 +307,8 @@ pub(super) struct VersionedSessions {
     pub(super) is_used_once: bool,
     pub(super) original: Version,
     pub(super) negotiated: Version,
-    /// For a server that accepts early data: the conditions for resuming a session (RFC 9000
-    /// §7.4.1, RFC 9001 §4.6.3).
+    /// The conditions for resuming a session, on a server that accepts early data (RFC 9000 §7.4.1,
+    /// RFC 9001 §4.6.3).
     pub(super) early: Option<EarlyDataConditions>,
     pub(super) binding: Arc<SessionBinding>,
 }
