@@ -300,10 +300,10 @@ impl Endpoint {
 
     /// Responds to a packet of an unknown connection with a stateless reset, if one may be sent.
     ///
-    /// A client-only endpoint sends none (§10.3 allows that), because either the connection was
-    /// its own and has ended, or the packet is a stateless reset. A server that does not know the
-    /// connection either would mistake the reset for one of its packets, and both would send resets
-    /// to each other until the resets are too small (§10.3.3).
+    /// A client-only endpoint sends none (§10.3 allows that), because the packet either belongs to
+    /// one of its connections that has ended, or is a stateless reset. A server that does not know
+    /// the connection either would mistake the reset for one of its packets, and both would send
+    /// resets to each other until the resets are too small (§10.3.3).
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();

@@ -320,8 +320,8 @@ impl Handshake {
         let receive_space = if self.is_complete {
             SpaceId::Application
         } else {
-            // The client's Handshake keys come with the ServerHello, and the server's with the
-            // ClientHello, which are the last messages of the Initial space.
+            // The client's Handshake keys are available after the ServerHello, and the server's
+            // after the ClientHello, which are the last messages of the Initial space.
             self.send_space.min(SpaceId::Handshake)
         };
         if receive_space == self.receive_space {

@@ -34,8 +34,8 @@ pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// The maximum number of queued PATH_RESPONSE frames; additional challenges displace the oldest.
 const MAX_RESPONSES: usize = 4;
-/// The maximum number of remembered addresses besides the current path's; on overflow the address
-/// with the oldest last datagram is forgotten.
+/// The maximum number of remembered addresses besides the current path's; on overflow, the address
+/// that has been silent the longest is forgotten.
 const MAX_ELSEWHERE: usize = 4;
 /// The number of addresses at which a peer that has left the current path may be, namely those that
 /// it probed last: it may validate one of them while it uses the other.
@@ -89,7 +89,7 @@ impl Path {
         self.local_id = local_id;
     }
 
-    /// Notes that packet `number` came from this address.
+    /// Notes that packet `number` was sent from this address.
     pub(crate) fn set_newest(&mut self, number: PacketNumber) {
         self.newest = self.newest.max(Some(number));
     }
@@ -408,10 +408,11 @@ impl Paths {
     }
 
     /// Whether the peer may have moved to `address`, which is not the current path's, without this
-    /// endpoint knowing, either because the peer has validated that path and its packets from it
-    /// may be delayed or lost, or because this endpoint could not validate the path. The connection
-    /// ID for that path must not be retired. A peer that has left the current path would not learn
-    /// of the retirement and would not issue another ID, so that nothing more could be sent to it.
+    /// endpoint's knowledge, either because the peer has validated that path and its packets from
+    /// it may be delayed or lost, or because this endpoint could not validate the path. The
+    /// connection ID for that path must not be retired. A peer that has left the current path would
+    /// not learn of the retirement and would not issue another ID, so that nothing more could be
+    /// sent to it.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
         let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
@@ -428,7 +429,7 @@ impl Paths {
         self.current.newest > Some(number) && at + PROBED_FOR <= now
     }
 
-    /// Handles a migration of the peer: a non-probing packet with the highest number so far came
+    /// Handles a migration of the peer: a non-probing packet with the highest number so far arrived
     /// from another address, for the connection ID `local_id` (§9.3). Returns whether more than the
     /// port has changed (§9.4).
     pub(crate) fn on_peer_moved(

@@ -93,12 +93,12 @@ fn a_new_address_is_challenged_and_its_answer_validates_it() {
     let frames = written_whole(&mut paths, at(0));
     let [(data, true)] = frames[..] else { panic!("{frames:?}") };
     assert!(paths.take_padding() && !paths.take_padding());
-    assert!(!respond(&mut paths, [0xff; 8]), "made up");
+    assert!(!respond(&mut paths, [0xff; 8]), "invented");
     assert!(!paths.current().is_validated());
     assert!(respond(&mut paths, data));
     assert!(paths.current().is_validated());
     assert_eq!(paths.deadline(), None);
-    assert!(!respond(&mut paths, data), "told once");
+    assert!(!respond(&mut paths, data), "reported once");
 }
 
 /// Returns the data of the PATH_CHALLENGE for the old address.
@@ -119,7 +119,7 @@ fn an_answer_to_the_old_paths_challenge_does_not_validate_the_new_one() {
     assert!(!respond(&mut paths, old));
     assert!(!paths.current().is_validated());
     assert_eq!(paths.current().amplification_credit(), 300);
-    assert!(paths.deadline().is_some(), "the validation goes on");
+    assert!(paths.deadline().is_some(), "the validation continues");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_who
     assert!(!paths.is_settled() && paths.has_frames_pending());
     let whole = written_whole(&mut paths, at(1));
     assert_ne!(whole[0].0, small);
-    assert!(!respond(&mut paths, small), "told once");
+    assert!(!respond(&mut paths, small), "reported once");
     // Without a response the path cannot be used.
     let mut unanswered = paths.deadline().unwrap();
     let change = loop {

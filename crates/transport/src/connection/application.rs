@@ -188,8 +188,8 @@ impl Connection {
         self.streams.get_mut().return_credit(now, stream_id, bytes)
     }
 
-    /// Returns how many more bytes the peer may send on a stream and on the whole connection, by
-    /// the limits that it has received or will receive next.
+    /// Returns how many more bytes the peer may send on a stream and on the entire connection,
+    /// according to the limits that it has received or will receive next.
     pub fn receive_credit(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
         self.streams.get_mut().receive_credit(stream_id)
     }
@@ -254,7 +254,7 @@ impl Connection {
     /// [generator](crate::ConnectionIdGenerator::rotation) has switched to another configuration
     /// since they were issued: the peer gets new IDs and has to retire the earlier ones (RFC 9000
     /// §5.1.2), which remain valid until it does. Before the handshake is confirmed this does
-    /// nothing; the IDs are replaced upon confirmation without a further call. Likewise, another
+    /// nothing; the IDs are replaced upon confirmation without another call. Likewise, another
     /// configuration change waits until the peer has retired the IDs from the previous change.
     ///
     /// Returns whether there are IDs to send.

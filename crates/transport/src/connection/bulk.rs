@@ -1,6 +1,6 @@
-//! Batches of similar full datagrams, which contain only new stream data, with nothing else to
+//! Batches of full datagrams that contain only new stream data, while there is nothing else to
 //! send. Such batches make up most of a bulk transfer. Conditions that [`Connection::transmit`]
-//! checks for each datagram are checked here once for the whole batch.
+//! checks for each datagram are checked here once per batch.
 
 use clearway_units::Timestamp;
 use clearway_wire::Writer;

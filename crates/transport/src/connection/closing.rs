@@ -259,9 +259,9 @@ impl Connection {
                 });
             } else if self.needs_close_in(space) {
                 self.draft(space, destination, &mut writer, |connection, contents| {
-                    // The last ACK frame may have been lost, and no other follows. With another one
-                    // here, the peer learns that its data was delivered before it learns that the
-                    // connection is closed.
+                    // The last ACK frame may have been lost, and no other follows. With an ACK
+                    // frame here, the peer learns that its data was delivered before it learns that
+                    // the connection is closed.
                     let exponent = ack_delay_exponent(space);
                     let received = connection.received.get_mut(space);
                     received.write_last_ack(now, exponent, close.max_len(), contents);
@@ -313,9 +313,9 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether the next CONNECTION_CLOSE follows those of the client's last handshake messages that
-    /// the server has not acknowledged. With these messages, the server can complete the handshake
-    /// and decrypt 1-RTT packets, the only ones that carry the application's error code.
+    /// Whether the next CONNECTION_CLOSE is sent after the client's last handshake messages, as far
+    /// as the server has not acknowledged them. With these messages, the server can complete the
+    /// handshake and decrypt 1-RTT packets, the only ones that carry the application's error code.
     /// CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };

@@ -54,7 +54,7 @@ impl Connection {
         self.handshake.session_mut().set_context(context);
     }
 
-    /// Whether data of this stream came in 0-RTT packets and the handshake is not complete: an
+    /// Whether data of this stream arrived in 0-RTT packets and the handshake is not complete: an
     /// attacker may be replaying a client's packets (RFC 9001 §9.2). No more such data can follow
     /// once the handshake is complete.
     pub fn is_early(&mut self, stream_id: StreamId) -> bool {
@@ -151,7 +151,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the server's parameters. A client that continues with early data keeps to the
+    /// Applies the server's parameters. A client that continues with early data stays within the
     /// remembered ones until the handshake is complete (RFC 9000 §7.4.1).
     ///
     /// # Errors

@@ -249,8 +249,8 @@ impl Connection {
                 "RFC 9000 §19.20",
             ));
         }
-        // HANDSHAKE_DONE comes in a 1-RTT packet, whose keys come from the handshake. TLS may still
-        // be in progress, and a peer that confirms the handshake then violates the protocol.
+        // HANDSHAKE_DONE arrives in a 1-RTT packet, whose keys result from the handshake. TLS may
+        // still be in progress, and a peer that confirms the handshake then violates the protocol.
         if !self.handshake.is_complete() {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,

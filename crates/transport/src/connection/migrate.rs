@@ -26,9 +26,9 @@ impl Connection {
     /// validated, and later [`Event::PathLeft`] when nothing more is expected on the old path.
     /// Until then datagrams may arrive through either socket.
     ///
-    /// On the new path congestion control, the round-trip time, the datagram size and ECN are reset
-    /// to their initial state (§9.4), unless both `local_ip` and the old path's local address are
-    /// known and only the port differs.
+    /// On the new path, congestion control, the round-trip time, the datagram size and ECN are
+    /// reset to their initial state (§9.4), unless both `local_ip` and the old path's local address
+    /// are known and only the port differs.
     ///
     /// # Errors
     /// If the connection may not migrate now. The connection is then unchanged.
@@ -124,8 +124,8 @@ impl Connection {
             Ok(remote) if remote == current.remote() => self.flags.is_at_preferred_address = true,
             Ok(remote) => {
                 let address = PathAddress { socket: current.socket(), remote };
-                // Requires an unused connection ID, such as the one that came with the address.
-                // Otherwise the connection stays.
+                // This requires an unused connection ID, such as the one in the preferred_address
+                // parameter. Without one, the connection stays at the original address.
                 if self.begin_candidate(now, address, current.local_ip(), true).is_ok() {
                     self.flags.preferred_address = Some(Box::new(remote));
                 }

@@ -169,7 +169,7 @@ impl Connection {
 
     /// Builds a datagram for an address other than the current path's. The current path's window
     /// does not apply: the peer may be about to leave that path because it is dead (§8.2.2). All
-    /// other paths share a window of their own, which limits the responses to a peer that sends
+    /// other paths share a separate window, which limits the responses to a peer that sends
     /// challenges from ever more addresses and acknowledges none of them. A challenge that cannot
     /// be answered now is not answered later either: the peer sends another (§8.2.1).
     pub(super) fn transmit_path_probe(
@@ -197,8 +197,8 @@ impl Connection {
         None
     }
 
-    /// Builds a challenge for the path that this endpoint itself wants to validate. The current
-    /// path's window does not apply: that path may be dead. There are at most four in one
+    /// Builds a challenge for the path that this endpoint validates on its own initiative. The
+    /// current path's window does not apply: that path may be dead. There are at most four in one
     /// validation, at increasing intervals (§8.2.1).
     fn transmit_candidate_probe(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
         if self.lifecycle.is_closed() {

@@ -115,7 +115,7 @@ fn a_connection_id_goes_to_one_address_only() {
 }
 
 /// RFC 9000 §9.5: an endpoint that has used all of the peer's connection IDs cannot respond to
-/// further addresses until the peer has issued more.
+/// additional addresses until the peer has issued more.
 #[test]
 fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     let mut wire = Wire::new();

@@ -640,7 +640,7 @@ struct Head {
 }
 
 /// Returns the packet number space of a packet type whose keys are those of its space. 0-RTT
-/// packets have keys of their own.
+/// packets have separate keys.
 fn space_of(packet_type: PacketType) -> Option<SpaceId> {
     match packet_type {
         PacketType::Initial => Some(SpaceId::Initial),

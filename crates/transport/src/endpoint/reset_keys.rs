@@ -9,8 +9,8 @@ use crate::ids::{ResetKey, ResetKeySource};
 
 impl ResetKey {
     /// Derives a key from the current ticket keys (HKDF, RFC 5869); the derived key changes when
-    /// they do. Tokens of connections that began before the last change remain known for as long as
-    /// the previous ticket key is kept, even after a restart with the same keys.
+    /// they do. Tokens of connections that began before the last change can be derived for as long
+    /// as the previous ticket key is kept, even after a restart with the same keys.
     ///
     /// `identity` distinguishes this endpoint from all others with the same ticket keys. If two
     /// endpoints share an identity, anyone can make one endpoint terminate the other's connections

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_wire::{ConnectionId, ResetToken};
 
-/// A client's first Destination Connection ID, and the address that it came from.
+/// A client's first Destination Connection ID, and the client's address.
 pub(super) type InitialKey = (ConnectionId, SocketAddr);
 
 /// A peer's address and its stateless reset token in concealed form.

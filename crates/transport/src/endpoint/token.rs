@@ -24,8 +24,8 @@ pub struct SharedTokens {
     /// The keys, which may be those of the session tickets too.
     pub keys: TicketKeys,
     /// The clock that determines the age of tokens, in whole seconds. The clocks of the endpoints
-    /// may differ by a minute: a token from further in the future is invalid. If a clock is
-    /// unavailable, its endpoint uses keys of its own.
+    /// may differ by a minute: a token from more than a minute in the future is invalid. If a clock
+    /// is unavailable, the endpoint uses its own keys.
     pub clock: Arc<dyn TimeProvider>,
 }
 
@@ -56,7 +56,8 @@ pub(super) enum TokenError {
 
 const NONCE_LEN: usize = 12;
 /// The maximum difference between the clocks of endpoints with shared keys; TLS tolerates the same
-/// difference in the age of a ticket. The clock of an endpoint with its own keys never goes back.
+/// difference in the age of a ticket. The clock of an endpoint with its own keys never goes
+/// backward.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// The purpose of a token and its version: the first byte, unencrypted but authenticated.

@@ -50,7 +50,7 @@ fn other_messages_have_no_parameters() {
     assert_eq!(find_parameters(&server_hello), HelloParameters::None);
     let without_extensions = [&[1, 0, 0, 41][..], &[0; 34], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
     assert_eq!(find_parameters(&without_extensions), HelloParameters::None);
-    // No further bytes of the message are awaited.
+    // No more bytes of the message are awaited.
     assert_eq!(find_parameters(&[1, 1, 0, 0]), HelloParameters::None);
     assert_eq!(find_parameters(&[1, 0, 0xff, 0xff]), HelloParameters::Incomplete);
 }

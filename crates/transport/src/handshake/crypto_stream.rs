@@ -322,7 +322,7 @@ impl ReceiveBuffer {
     fn fill(&mut self, gap: Range<u64>, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
         let bytes = data.get(index(gap.start)..index(gap.end)).unwrap_or_default();
-        // Appending is cheap; with prepending, each one-byte frame could cause a copy of the whole
+        // Appending is cheap; with prepending, each one-byte frame could cause a copy of the entire
         // window.
         if self.fragment_end_before(gap.start) == gap.start
             && let Some((_, fragment)) = self.fragments.range_mut(..gap.start).next_back()

@@ -26,7 +26,8 @@ pub(crate) struct OpenParameters {
 }
 
 impl OpenParameters {
-    /// Encodes the parameters with `chosen` as the server's version and `spoken` as its list.
+    /// Encodes the parameters with `chosen` as the server's version and `spoken` as its version
+    /// list.
     fn encode(mut self, chosen: Version, spoken: &[Version]) -> Vec<u8> {
         let information = VersionInformation { chosen, available: spoken.to_vec() };
         self.parameters.version_information = Some(information);

@@ -405,8 +405,8 @@ fn copies_of_a_stored_session_are_all_resumed() {
     }
 }
 
-/// Clients that open several connections at once use one ticket for all of them. With early data,
-/// such reuse could be a replay.
+/// Clients that open several connections at the same time use one ticket for all of them. With
+/// early data, such reuse could be a replay.
 #[test]
 fn a_session_in_the_table_is_resumed_again_unless_early_data_is_on() {
     let identity = identity();

@@ -132,8 +132,8 @@ pub(crate) fn with_version(version: Version, token: &[u8]) -> Vec<u8> {
     [&version.0.to_be_bytes(), token].concat()
 }
 
-/// Extracts the server's token from one created by [`with_version`]; empty if the token came from a
-/// connection of another version.
+/// Extracts the server's token from one created by [`with_version`]; empty if the token was issued
+/// on a connection of another version.
 pub(crate) fn token_for(version: Version, kept: &[u8]) -> Vec<u8> {
     match kept.split_first_chunk::<VERSION_LEN>() {
         Some((of, token)) if *of == version.0.to_be_bytes() => token.to_vec(),

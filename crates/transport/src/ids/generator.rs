@@ -48,12 +48,12 @@ impl ConnectionIdGenerator for RandomIds {
 /// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without the key, the
 /// token of a connection ID cannot be computed.
 ///
-/// A token depends on the whole ID, including the bits of its first octet that encode the QUIC-LB
+/// A token depends on the entire ID, including the bits of its first octet that encode the QUIC-LB
 /// configuration: IDs of configurations with different numbers never share a token. QUIC-LB
 /// recommends one key per number, replaced when the number is reused for another configuration,
-/// because two clients whose configurations have the same number may get the same ID, and would
-/// then know each other's token. One key is enough here, because such IDs collide only by chance,
-/// as random IDs do: once in 2^56 with nonces of seven octets. The key also has to outlast
+/// because two clients whose configurations have the same number may get the same ID, and could
+/// then compute each other's token. One key is enough here, because such IDs collide only by
+/// chance, as random IDs do: once in 2^56 with nonces of seven octets. The key also has to outlast
 /// configurations: a server that has lost its state computes the token of an ID from the key and
 /// the ID alone.
 ///

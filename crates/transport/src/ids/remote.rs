@@ -255,8 +255,8 @@ impl RemoteIds {
 
     /// Handles a change of the peer's address from `old` to `new`. With `peer_kept_id`, the peer
     /// still sends to the same connection ID: a NAT changed its address, so this endpoint also
-    /// keeps its Destination Connection ID, as RFC 9000 §9.5 allows. Otherwise `new` gets an ID of
-    /// its own. No ID is retired: until `new` is validated, the peer may still be at `old`.
+    /// keeps its Destination Connection ID, as RFC 9000 §9.5 allows. Otherwise `new` gets a
+    /// separate ID. No ID is retired: until `new` is validated, the peer may still be at `old`.
     ///
     /// Returns `false`, and changes nothing, if there is no spare ID. Nothing can then be sent to
     /// `new` until the peer issues one (§9.3).

@@ -104,8 +104,8 @@ impl Paths {
     }
 
     /// Makes the candidate the current path. The old path is remembered for the duration `drain`.
-    /// Returns whether only the port of one end has changed (§9.4), as far as the addresses are
-    /// known; `None` if there is no candidate.
+    /// Returns whether only the port of one endpoint has changed (§9.4), as far as the addresses
+    /// are known; `None` if there is no candidate.
     pub(crate) fn adopt_candidate(&mut self, now: Timestamp, drain: Duration) -> Option<bool> {
         let candidate = self.candidate.take()?;
         let old = self.current;

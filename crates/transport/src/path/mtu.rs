@@ -25,7 +25,7 @@ const LEAST_GAIN: u16 = 16;
 const LARGEST_PACKET: u16 = 65_535;
 /// The combined size of the IPv4 and UDP headers, and of the IPv6 and UDP headers.
 const HEADERS: (u16, u16) = (28, 48);
-/// Ethernet's MTU: below it, tunnels give paths any MTU; above it, few values are in use.
+/// Ethernet's MTU: below it, tunnels can result in any path MTU; above it, few values are in use.
 const ETHERNET: u32 = 1500;
 /// The MTUs that are tried first, while no probe is lost: Ethernet, jumbo frames, and the Linux
 /// loopback interface. They include the IP header.
@@ -71,7 +71,7 @@ pub(crate) struct PathMtu {
     /// The size in use before a black hole. It is tried first, because the losses may have had
     /// another cause.
     resumed: Option<u16>,
-    /// A size that was found to be a black hole since the last search over the whole range began.
+    /// A size that was found to be a black hole since the last search over the full range began.
     suspect: Option<u16>,
     phase: Phase,
     /// The probe that has been neither acknowledged nor declared lost yet.

@@ -55,7 +55,7 @@ fn another_connection_id_resets_the_value() {
     assert!(!server.sent(ON, id(3), &mut random));
 }
 
-/// The bit is disabled on at least one path in sixteen (RFC 9000 §17.4), and on hardly more.
+/// The bit is disabled on at least one path in sixteen (RFC 9000 §17.4), and on few more.
 #[test]
 fn some_paths_are_disabled_at_random() {
     let mut random = Random::from_number(1);

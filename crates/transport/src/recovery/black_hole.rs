@@ -32,7 +32,7 @@ const LOST_OF: u32 = 4;
 /// A path may also lose only some of the large packets, for example where a link fragments them.
 /// Acknowledgments of the others disprove a black hole each time. Therefore the loss rate counts,
 /// too: a quarter over eight round trips, with losses in half of them. A queue or receive buffer
-/// that overflows loses that many only until the sender learns of it.
+/// that overflows drops that many only until the sender notices.
 #[derive(Debug, Pack)]
 pub(super) struct BlackHole {
     /// The largest datagram that every path carries.

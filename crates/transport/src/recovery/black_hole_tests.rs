@@ -39,8 +39,8 @@ fn after_a_timeout_a_small_probe_that_arrives_shows_it() {
     assert!(!bench.recovery.take_black_hole(), "once");
 }
 
-/// A queue that overflows can also lose a whole flight. The full-size probe was sent first, and its
-/// acknowledgment arrives first.
+/// A queue that overflows can also drop an entire flight. The full-size probe was sent first, and
+/// its acknowledgment arrives first.
 #[test]
 fn congestion_that_loses_a_whole_flight_is_none() {
     for together in [false, true] {

@@ -29,8 +29,8 @@ pub(super) struct Reordering {
     packets: u64,
     /// The longest round-trip time of a packet that was spuriously declared lost.
     longest: Duration,
-    /// The smoothed round-trip time of overtaken packets. The path's own comes from the packets
-    /// that arrived first.
+    /// The smoothed round-trip time of overtaken packets. The path's estimate is based on the
+    /// packets that arrived first.
     smoothed: Option<Duration>,
     /// The number of rounds with losses until both thresholds fall back.
     persists: u32,

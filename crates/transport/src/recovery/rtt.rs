@@ -8,8 +8,8 @@ pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// The round-trip time of one path (RFC 9002 §5).
 ///
-/// An estimate exists only once an ACK gave a sample; the assumed round-trip time is used for timers
-/// and never enters the estimate (law 7).
+/// An estimate exists only after an ACK has yielded a sample; the assumed round-trip time is used
+/// for timers and never enters the estimate (law 7).
 #[derive(Debug, Pack)]
 pub(super) struct Rtt {
     assumed: Duration,

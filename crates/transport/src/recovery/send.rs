@@ -134,8 +134,8 @@ impl Recovery {
     /// in flight before [`transmitted`](Self::transmitted).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the number is not the one that was assigned, the keys are discarded, or
-    /// more packets are unacknowledged than the ledger holds.
+    /// INTERNAL_ERROR if the number is not the assigned one, the keys are discarded, or the ledger
+    /// is full of unacknowledged packets.
     pub(crate) fn stage(
         &mut self,
         space: SpaceId,
@@ -292,7 +292,7 @@ impl Recovery {
 
     /// Returns whether the next packet should be made ack-eliciting with a PING, because many
     /// packets before it were not. Otherwise this endpoint would never learn that its ACK frames
-    /// were received, and keeps their ranges (RFC 9000 §13.2.4).
+    /// were received, and would keep their ranges (RFC 9000 §13.2.4).
     pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0

@@ -597,8 +597,8 @@ impl SentSpace {
     /// of probes for which there are tokens, at most two.
     ///
     /// No packet is used again before all other outstanding ones, including those that were sent
-    /// since the first of several consecutive timeouts. The copies in probes are ordinary packets:
-    /// they come after what was sent before them.
+    /// since the first of several consecutive timeouts. The copies in probes are ordinary packets,
+    /// which follow everything sent before them.
     pub(super) fn begin_probing(&mut self) -> usize {
         if self.repeatable(self.probe_cursor).next().is_none() {
             self.probe_cursor = self.first_outstanding;

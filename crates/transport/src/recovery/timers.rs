@@ -97,12 +97,12 @@ impl Recovery {
     ///
     /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The
     /// example of §A.7 does so only for new acknowledgments, and so does this endpoint. For other
-    /// acknowledgments, it does less: the current timer expires as if there were no backoff, and
-    /// later timers keep the backoff that they would have had, where a reset would leave only one
-    /// doubling. So the probe is one that an expired timer sends, of at most two datagrams. It is
-    /// sent no earlier than a full probe timeout after the previous one, and only after a new
-    /// packet from the peer, whose own timeouts grow. The peer answers with an ACK, which ends the
-    /// exchange: two endpoints that do this do not keep each other sending.
+    /// acknowledgments, this endpoint does less: the current timer expires as if there were no
+    /// backoff, and later timers keep the backoff that they would have had, where a reset would
+    /// leave only one doubling. So the probe is one that an expired timer sends, of at most two
+    /// datagrams. It is sent no earlier than a full probe timeout after the previous one, and only
+    /// after a new packet from the peer, whose own timeouts grow. The peer answers with an ACK,
+    /// which ends the exchange: two endpoints that do this do not keep each other sending.
     pub(crate) fn on_peer_activity(&mut self, now: Timestamp, context: &PtoContext) {
         let space = SpaceId::Application;
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {

@@ -143,7 +143,7 @@ fn acks_bypass_the_pacer() {
     for _ in 0..100 {
         bench.send_ack_only(at(0));
     }
-    // The whole burst is still available.
+    // The full burst is still available.
     for _ in 0..10 {
         assert_eq!(bench.recovery.may_send(at(0)), Ok(()));
         bench.send(at(0));

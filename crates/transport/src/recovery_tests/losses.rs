@@ -136,7 +136,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
     let outcome = bench.ack(at(41), &[(5, 5), (0, 1)]);
     assert_eq!(outcome.spuriously_lost, 2);
     assert!(!outcome.has_rtt_sample, "its largest packet was acknowledged before");
-    assert_eq!(bench.acked(), [5, 0, 1], "their tokens come as acknowledged too");
+    assert_eq!(bench.acked(), [5, 0, 1], "their tokens are also returned as acknowledged");
     let still_lost: Vec<u64> =
         bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
     assert_eq!(still_lost, [2, 1]);
@@ -178,7 +178,7 @@ fn a_spurious_loss_raises_the_packet_threshold() {
     let mut lost = Vec::new();
     bench.recovery.take_lost_packets(&mut lost);
     let told: Vec<_> = lost.iter().map(|lost| lost.thresholds.packets).collect();
-    assert_eq!(told, [3, 3, 6], "an observer learns by which it was declared");
+    assert_eq!(told, [3, 3, 6], "the observer sees the thresholds that applied");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn a_packet_that_waits_already_waits_no_longer_than_before() {
     space.on_packet(number(0), at(10), true, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), Some(at(30)));
     ask(&mut space, &frequency(0, 9, 5, 3));
-    assert_eq!(space.deadline(), Some(at(14)), "since it came");
+    assert_eq!(space.deadline(), Some(at(14)), "since it arrived");
     ask(&mut space, &frequency(1, 9, 100, 3));
     assert_eq!(space.deadline(), Some(at(14)));
     acknowledge(&mut space);

@@ -393,7 +393,7 @@ impl ReceivedPackets {
         assert!(self.reported <= smallest, "{smallest} is to be reported");
     }
 
-    /// Returns the ranges whose receipt the peer may not have learned, newest first.
+    /// Returns the ranges that may not have been reported to the peer, newest first.
     fn unreported(&self) -> impl Iterator<Item = NumberRange> {
         let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);
         newest.map(|range| NumberRange { first: range.first.max(self.reported), last: range.last })

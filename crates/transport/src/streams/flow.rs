@@ -47,7 +47,7 @@ impl SendCredit {
         }
     }
 
-    /// Sets a new limit from the peer, and returns whether it is higher. A lower one comes from a
+    /// Sets a new limit from the peer, and returns whether it is higher. A lower limit is from a
     /// reordered frame and is ignored (RFC 9000 §4.1).
     pub(super) fn raise(&mut self, limit: u64) -> bool {
         let rises = limit > self.limit;
@@ -78,9 +78,9 @@ pub(super) struct Exceeded;
 /// The credit granted to the peer, and how fast it is consumed.
 ///
 /// The window adapts to the application: each time half of it is consumed in less than two round
-/// trips, it doubles. So it settles at no less than four times what is consumed per round trip. The
-/// limit is raised each time an eighth of the window is consumed (RFC 9000 §4.2 leaves the
-/// frequency open): several updates in a row may be lost before the peer is blocked. A smaller
+/// trips, it doubles. It therefore settles at no less than four times the bytes consumed per round
+/// trip. The limit is raised each time an eighth of the window is consumed (RFC 9000 §4.2 leaves
+/// the frequency open): several updates in a row may be lost before the peer is blocked. A smaller
 /// update is sent to a peer that has hardly any credit left if the application waits for its data.
 /// Each update that is lost doubles the frequency, each that arrives halves it again.
 #[derive(Clone, Copy, Debug, Pack)]
@@ -192,8 +192,8 @@ impl ReceiveWindow {
         self.window.checked_div(self.update_part).unwrap_or_default()
     }
 
-    /// Raises the limit by what was consumed, however little, if the peer has hardly any credit
-    /// left. Returns whether the limit rose.
+    /// Raises the limit by the bytes consumed, however few, if the peer has hardly any credit left.
+    /// Returns whether the limit rose.
     pub(super) fn replenish(&mut self) -> bool {
         self.available() < self.step() && self.renew()
     }
@@ -259,7 +259,7 @@ impl ReceiveWindow {
     }
 }
 
-/// Flow control of the connection as a whole.
+/// Connection-level flow control.
 #[derive(Debug, Pack)]
 pub(super) struct ConnectionFlow {
     /// The peer's limit on all streams together.

@@ -100,7 +100,7 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
     assert_eq!((window.window(), window.limit()), (160, 235));
     window.receive(at(1001), 10).unwrap();
     window.on_peer_blocked(80);
-    assert_eq!(window.window(), 160, "that report is old: it goes on");
+    assert_eq!(window.window(), 160, "that report is old: the peer has continued");
     window.receive(at(1002), 145).unwrap();
     window.consume(at(2000), None, 155);
     window.on_peer_blocked(window.received());

@@ -129,8 +129,8 @@ impl RemoteStreams {
     }
 
     /// Decides whether to send a new limit: a new limit is sent when the peer has used half of the
-    /// limit that it knows, or when the limit can rise by an eighth. The peer can therefore nearly
-    /// always open as many streams as allowed, and one frame covers several streams.
+    /// limit last sent to it, or when the limit can rise by an eighth. The peer can therefore
+    /// nearly always open as many streams as allowed, and one frame covers several streams.
     fn renew_if_worth_it(&mut self) {
         let left = self.maximum.saturating_sub(self.opened);
         let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);

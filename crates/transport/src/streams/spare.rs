@@ -7,7 +7,7 @@ use super::sending_part::SendingPart;
 const MOST: usize = 64;
 
 /// Memory of the parts of ended streams, for reuse by the streams opened next: a stream that
-/// carries a small request and its response then needs no allocations of its own.
+/// carries a small request and its response then needs no allocations.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "streams hold their parts in boxes, which are kept for reuse")]
 pub(super) struct Spare {

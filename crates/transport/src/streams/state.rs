@@ -100,7 +100,7 @@ impl SendState {
         matches!(self, Self::Ready(_) | Self::Send(_) | Self::DataSent(..))
     }
 
-    /// Returns how the stream ends, unless this is undecided or the whole stream is reset.
+    /// Returns how the stream ends, unless this is undecided or the entire stream is reset.
     pub(super) const fn end(self) -> Option<StreamEnd> {
         match self {
             Self::Ready(end) | Self::Send(end) => end,

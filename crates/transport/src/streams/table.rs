@@ -105,7 +105,7 @@ impl Stream {
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
     }
 
-    /// Returns the queues that the stream belongs to, given whether it `may_send`.
+    /// Returns the queues that the stream belongs to; `may_send` states whether it may send data.
     #[inline]
     pub(super) fn queues(&self, may_send: bool) -> Queued {
         let needs = match self.send.as_deref().filter(|_| may_send) {

@@ -196,7 +196,7 @@ impl Streams {
     }
 
     /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more
-    /// than fits. The stream then stays in its queues, so that no further decision is needed.
+    /// than fits. The stream then stays in its queues, so that no other decision is needed.
     /// Otherwise, writes nothing.
     pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
         if self.has_more_than(contents.remaining())

@@ -233,7 +233,7 @@ fn the_send_buffer_follows_the_congestion_window() {
     pair.client.on_congestion_window(60_000);
     assert_eq!(events(&mut pair.client), [], "no room");
     pair.client.on_congestion_window(100_000);
-    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)], "told at once");
+    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)], "reported immediately");
     assert_eq!(pair.client.write(id, data(2 << 20)), Ok(400_000 - (256 << 10)));
     pair.client.on_congestion_window(1 << 30);
     assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);

@@ -298,7 +298,7 @@ fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     assert!(!pair.client.awaits_peer(), "it is not sent yet");
     pair.settle();
     assert!(pair.client.awaits_peer());
-    assert!(!pair.server.awaits_peer(), "the whole request is here");
+    assert!(!pair.server.awaits_peer(), "the request is complete");
     pair.server.write_slice(id, b"answer").unwrap();
     pair.settle();
     assert!(!pair.client.awaits_peer(), "there is something to read");

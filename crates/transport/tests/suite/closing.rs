@@ -335,7 +335,7 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
         late.push(buffer[..transmit.size].to_vec());
     }
     pair.client().close(now, CODE, b"bye");
-    assert!(pair.client.release(client, now).is_none(), "the peer has to learn of it first");
+    assert!(pair.client.release(client, now).is_none(), "the peer has to be notified first");
     let transmit = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
     let close = buffer[..transmit.size].to_vec();
     pair.client.transmitted(client, now);
@@ -459,7 +459,7 @@ fn the_smaller_idle_timeout_applies_to_both() {
 }
 
 /// §10.1: the idle timeout restarts when a packet is received, and when the first ack-eliciting
-/// packet after that is sent; further probes do not restart it.
+/// packet after that is sent; later probes do not restart it.
 #[test]
 fn a_dead_peer_is_detected_within_the_idle_timeout() {
     let (client, server) = idle(30, 30);

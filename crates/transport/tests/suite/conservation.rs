@@ -50,7 +50,7 @@ impl Datagrams {
     fn send(&mut self, connection: &mut Connection, number: u64, size: usize) {
         let payload = [&number.to_be_bytes()[..], &vec![0; size]].concat();
         match connection.send_datagram(Bytes::from(payload)) {
-            Ok(id) => assert_eq!(self.accepted.insert(id, number), None, "{id} was given twice"),
+            Ok(id) => assert_eq!(self.accepted.insert(id, number), None, "{id} was assigned twice"),
             Err(DatagramError::QueueFull | DatagramError::ConnectionClosed) => self.refused += 1,
             Err(error) => panic!("{error}"),
         }
@@ -59,7 +59,7 @@ impl Datagrams {
     fn receive(&mut self, connection: &mut Connection) {
         while let Some(data) = connection.receive_datagram() {
             let number = u64::from_be_bytes(data[..8].try_into().unwrap());
-            assert!(self.read.insert(number), "{number} came twice");
+            assert!(self.read.insert(number), "{number} arrived twice");
         }
     }
 

@@ -26,8 +26,9 @@ fn migrations(pair: &Pair) -> usize {
     pair.server_events.iter().filter(|event| matches!(event, Event::PeerMigrated(_))).count()
 }
 
-/// The client's last handshake message is lost, and the NAT drops its mapping before the retransmission: the
-/// server answers to the new address, although only handshake packets have been sent so far.
+/// The client's last handshake message is lost, and the NAT drops its mapping before the
+/// retransmission: the server responds to the new address, although only handshake packets have
+/// been sent so far.
 #[test]
 fn a_rebinding_during_the_handshake_is_followed() {
     for address in [false, true] {
@@ -42,7 +43,7 @@ fn a_rebinding_during_the_handshake_is_followed() {
     }
 }
 
-/// An upload continues after the NAT has given the client another port, or another address.
+/// An upload continues after the NAT has assigned the client another port, or another address.
 #[test]
 fn an_upload_survives_a_rebinding() {
     for changes_ip in [false, true] {
@@ -77,8 +78,8 @@ fn an_upload_survives_a_rebinding() {
 }
 
 /// In a download the client only acknowledges, and after the rebinding it receives nothing: a
-/// keep-alive PING reveals its new address to the server. The server's knowledge about the path
-/// then lets it respond to that small packet, although three times its size is not much (§8.2.1).
+/// keep-alive PING reveals its new address to the server. The server has measured the path, so it
+/// can then respond to that small packet, although three times its size is not much (§8.2.1).
 #[test]
 fn a_download_survives_rebindings() {
     for changes_ip in [false, true] {

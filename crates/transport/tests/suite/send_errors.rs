@@ -3,7 +3,7 @@
 //! congestion controller notices nothing.
 //!
 //! The bounds are those of [`Connection::transmit_failed`](clearway_transport::Connection): the
-//! next attempt is made after 20 ms, and each further attempt after twice the previous delay, up to
+//! next attempt is made after 20 ms, and each later attempt after twice the previous delay, up to
 //! half a second.
 
 use std::cell::Cell;
@@ -137,8 +137,8 @@ impl Transfer {
         Self { from, stream, contents, rest, received: Vec::new(), is_finished: false }
     }
 
-    /// Writes and reads as much as possible. Returns whether everything was received and the sender
-    /// knows this.
+    /// Writes and reads as much as possible. Returns whether everything was received and
+    /// acknowledged.
     fn advance(&mut self, pair: &mut Pair) -> bool {
         let (now, to) = (pair.now, other(self.from));
         let sender = end(pair, self.from);

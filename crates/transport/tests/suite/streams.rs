@@ -213,7 +213,7 @@ fn with_datagrams() -> TransportConfig {
     quiet().to_builder().max_datagram_frame_size(Some(1100)).build().unwrap()
 }
 
-/// RFC 9221 §5: a datagram arrives whole or not at all; lost ones are not retransmitted.
+/// RFC 9221 §5: a datagram arrives complete or not at all; lost ones are not retransmitted.
 #[test]
 fn unreliable_datagrams_arrive_at_most_once_and_whole() {
     let mut pair = Pair::with(lossy(20.0, 10, 8), with_datagrams(), with_datagrams());

@@ -98,7 +98,7 @@ fn a_new_token_under_unknown_keys_is_ignored() {
     let own = ServerConfig { shared_tokens: None, ..(*pair.server_config).clone() };
     pair.server_config = Arc::new(own);
     pair.restart_server();
-    assert!(!is_valid(&mut pair, &token), "an endpoint with keys of its own");
+    assert!(!is_valid(&mut pair, &token), "an endpoint with its own keys");
 }
 
 /// A token's age is measured with the shared clock; an endpoint's start time and uptime do not

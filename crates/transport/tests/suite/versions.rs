@@ -502,8 +502,8 @@ fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
         source: source.as_bytes(),
         // The client later sends a packet with this number, which is then a duplicate.
         number: 1,
-        // The largest acknowledged number, the delay, the number of further ranges, and the first
-        // range.
+        // The largest acknowledged number, the delay, the number of additional ranges, and the
+        // first range.
         frames: &[2, 0, 0, 0, 0],
     };
     initial.datagram(1200)

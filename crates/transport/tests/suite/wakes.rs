@@ -346,7 +346,7 @@ fn cases() -> Vec<Case> {
             sends: &[MAX_STREAM_DATA, MAX_DATA],
             trips: 2,
             result: |world| world.received(0) > STREAM_WINDOW as u64,
-            ..case("give back what was read ahead", Side::Client)
+            ..case("return the credit of data read ahead", Side::Client)
         },
         Case {
             prepare: |world| {
@@ -383,7 +383,7 @@ fn cases() -> Vec<Case> {
             },
             sends: &[MAX_STREAMS],
             result: may_open,
-            ..case("stop a stream that was received whole", Side::Client)
+            ..case("stop a stream that was received completely", Side::Client)
         },
         Case {
             prepare: |world| {

@@ -27,7 +27,7 @@ const MAX_SESSION: usize = 16 * 1024;
 /// The size of the binding in a session: the policy and the time.
 const NOTED_LEN: usize = size_of::<Fingerprint>() + size_of::<u64>();
 /// The maximum difference between the clocks of servers with shared keys, as for tokens. A session
-/// that began further in the future is not resumed.
+/// that began more than this time in the future is not resumed.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 /// The default of [`TlsServerConfig::max_session_age`](super::TlsServerConfig::max_session_age).
 pub(super) const DEFAULT_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -119,8 +119,7 @@ impl SessionBinding {
     /// # Errors
     /// CRYPTO_ERROR with the alert certificate_required if early data or the end of the handshake
     /// is reached without the certificate that the server requires. rustls and
-    /// [`accept`](Self::accept) prevent this; the check catches a client that they accept by
-    /// mistake.
+    /// [`accept`](Self::accept) prevent this; the check guards against bugs in either.
     pub(super) fn check(&self, connection: &ServerConnection) -> Result<(), TransportError> {
         let kind = connection.handshake_kind();
         if matches!(kind, Some(HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest)) {

@@ -28,7 +28,7 @@ enum Operation {
     Finish,
     Reset,
     ResetAt,
-    /// STOP_SENDING by the receiving endpoint, as soon as it knows the stream.
+    /// STOP_SENDING by the receiving endpoint, as soon as the stream exists there.
     Stop,
 }
 

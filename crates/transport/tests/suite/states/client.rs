@@ -15,7 +15,7 @@ use crate::support::{Door, Pair, delayed, milliseconds, seconds};
 enum State {
     /// The client's first datagram is in transit.
     Begun,
-    /// The client has followed a Retry.
+    /// The client has accepted a Retry.
     Retried,
     /// The client's handshake is complete but not confirmed (RFC 9001 §4.1.2).
     Connected,
@@ -174,8 +174,8 @@ const TABLE: [Row; 14] = [
         [None, None, NO_KEY, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
 ];
 
-/// A client that has followed someone else's Retry learns from the transport parameters that the
-/// Retry was not from the server (RFC 9000 §7.3).
+/// A client that has accepted a forged Retry learns from the transport parameters that the Retry
+/// was not from the server (RFC 9000 §7.3).
 fn check_it_fails(scene: &mut Scene, what: &str) {
     scene.pair.run_for(seconds(3));
     let error = own_error(&scene.pair.client_events);

@@ -208,7 +208,7 @@ const TABLE: [Row; 18] = [
     ("an Initial that cannot be decrypted", "RFC 9001 §5.2, §4.9.1",
         |it| Some(forged_long(0, &it.ids().0, &it.ids().1)),
         [BROKEN, BROKEN, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, BROKEN]),
-    // The connection ID that the client chose first identifies the connection as long as it exists.
+    // The connection ID that the client chose first identifies the connection while it exists.
     ("the client's first datagram again", "RFC 9000 §12.3, §5.2, §7.2, RFC 9001 §4.9.1",
         |it| Some(it.first()),
         [ACCEPTED, DUPLICATE, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, ACCEPTED]),

@@ -90,7 +90,7 @@ pub struct Pair {
     pub kernel: Option<Kernel>,
     /// The server's kernel.
     pub server_kernel: Option<Kernel>,
-    /// The client's IP address, which it knows as long as no NAT changes it.
+    /// The client's IP address, as the client sees it while no NAT changes it.
     pub local_ip: IpAddr,
     /// UDP payload bytes that the server received and sent before it had validated the client's address.
     pub before_validation: (u64, u64),
@@ -514,8 +514,7 @@ impl Pair {
         self.check();
     }
 
-    /// Sends, then advances time to the next event. Returns `false` when there are no further
-    /// events.
+    /// Sends, then advances time to the next event. Returns `false` when there are no more events.
     pub fn step(&mut self) -> bool {
         self.step_until(Timestamp::FAR_FUTURE)
     }
