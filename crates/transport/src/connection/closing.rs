@@ -73,8 +73,8 @@ impl Connection {
     }
 
     /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1) after application code called by
-    /// the connection panicked: its congestion controller, its TLS session or whatever else the
-    /// connection was configured with. The controller is not called again.
+    /// the connection panicked: its congestion controller, its TLS session or any other configured
+    /// component. The controller is not called again.
     ///
     /// The connection's state may be inconsistent. It therefore only sends CONNECTION_CLOSE and
     /// waits for the end of the closing period. If this panics too,

@@ -21,7 +21,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// An unacknowledged PING is followed by another after this fraction of the silence so far. The
 /// silence therefore lasts at most an eighth longer than its cause, and PINGs become rarer as it
-/// continues: there is always fewer than one per three round trips.
+/// continues: fewer than one is sent per three round trips.
 const PART_OF_SILENCE: u32 = 8;
 
 /// The state that determines the next interval.

@@ -208,7 +208,7 @@ impl Connection {
         self.on_datagram_filled(room_len, writer.remaining());
         self.pad_datagram(&mut writer);
         // The loss of an ACK frame is not detected, so a datagram with nothing else is not marked:
-        // a path that drops marked packets must not keep ACK frames from the peer. All datagrams of
+        // ACK frames must reach the peer even on a path that drops marked packets. All datagrams of
         // a batch have the same mark.
         if is_first && !self.outgoing.buffers.drafts.iter().any(|draft| draft.counts_in_flight) {
             self.outgoing.ecn = EcnCodepoint::NotEct;

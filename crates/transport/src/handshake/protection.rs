@@ -415,7 +415,7 @@ impl Protection {
     /// used the previous keys.
     ///
     /// # Errors
-    /// KEY_UPDATE_ERROR if the peer acknowledges an update that it did not follow (§6.2).
+    /// KEY_UPDATE_ERROR if the peer acknowledges a key update without updating its own keys (§6.2).
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Timestamp,

@@ -273,7 +273,7 @@ impl LocalIds {
         self.active.retain(|issued| issued.sequence != sequence);
         self.issue(random);
         if sequence < self.retire_prior_to {
-            // This was the last one to be retired, and the configuration may have changed again
+            // The last ID to be retired is gone, and the configuration may have changed again
             // since.
             self.replace(random);
         }

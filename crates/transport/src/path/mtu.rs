@@ -51,8 +51,8 @@ pub(crate) struct MtuConfig {
 enum Phase {
     /// SEARCHING: this many probes of the next size were lost.
     Searching { lost: u8 },
-    /// SEARCH_COMPLETE since this time. The search is also complete if there is no size to try; it
-    /// enters this state at the next call of [`PathMtu::next_probe`].
+    /// SEARCH_COMPLETE since this time. The search is also complete if there is no size to try; the
+    /// state is entered at the next call of [`PathMtu::next_probe`].
     Complete { since: Timestamp },
 }
 

@@ -80,7 +80,7 @@ impl Kept {
         assert_eq!(self.total, total, "the bytes of all streams");
     }
 
-    /// Returns the index of a priority, or where to insert it.
+    /// Returns the index of a priority, or the index at which to insert it.
     fn place(&self, priority: i32) -> Result<usize, usize> {
         self.levels.binary_search_by_key(&priority, |(level, _)| *level)
     }

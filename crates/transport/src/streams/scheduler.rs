@@ -173,7 +173,7 @@ impl Scheduler {
         self.levels.get_mut(place).map(|(_, level)| level)
     }
 
-    /// Returns the index of the level of a priority, or where to insert it.
+    /// Returns the index of the level of a priority, or the index at which to insert it.
     fn place(&self, priority: i32) -> Result<usize, usize> {
         self.levels.binary_search_by_key(&Reverse(priority), |(level, _)| Reverse(*level))
     }

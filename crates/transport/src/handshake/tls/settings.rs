@@ -106,7 +106,7 @@ impl TlsClientSettings {
     }
 }
 
-/// The number of session tickets that a server sends to each client. An HTTP/3 client has one
+/// The number of session tickets that a server sends on each connection. An HTTP/3 client has one
 /// connection to a server at a time, and gets a new ticket on each.
 const TICKETS: usize = 1;
 
