@@ -149,7 +149,7 @@ fn versions_are_known_and_each_is_there_once() {
     );
     assert_eq!(
         error(|it| it.versions([])).to_string(),
-        "versions is none; it must be one or more of 0x00000001, 0x6b3343cf, without duplicates"
+        "versions is empty; it must be one or more of 0x00000001, 0x6b3343cf, without duplicates"
     );
 }
 

@@ -526,13 +526,13 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Displays versions separated by commas.
+/// Displays versions separated by commas, or "empty".
 struct List<'a>(&'a [Version]);
 
 impl fmt::Display for List<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return formatter.write_str("none");
+            return formatter.write_str("empty");
         }
         for (index, version) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
