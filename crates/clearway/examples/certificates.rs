@@ -44,8 +44,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let before = certificates.identities();
     for name in ["www.example.org", "a.example.net"] {
-        // A new configuration for each connection, so that no session is resumed: a resumed session
-        // does not show a certificate.
+        // A new configuration for each connection, so that no session is resumed: on resumption,
+        // the server sends no certificate.
         let config = ClientConfig::with_roots(roots.clone())
             .client_certificate(mine.clone())
             .application_protocols([PROTOCOL]);

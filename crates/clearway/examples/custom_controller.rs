@@ -92,8 +92,8 @@ impl Controller for State {
         self.window
     }
 
-    /// The pacing rate is a quarter more than the window per round trip, so that the window limits
-    /// sending, not the pacer.
+    /// The pacing rate is 1.25 windows per round trip, so that the window limits sending, not the
+    /// pacer.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         Some(Rate::from_transfer(self.window, rtt?.smoothed)?.scaled(5, 4))
     }

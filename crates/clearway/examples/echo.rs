@@ -1,4 +1,4 @@
-//! A server that sends everything back, and a client that checks it.
+//! A server that echoes all data, and a client that verifies the echo.
 //!
 //!     cargo run --example echo
 

@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pending = client.start(Request::post("https://localhost/count").body(body)?)?;
     sender.send("some").await?;
     drop(pending);
-    println!("client: cancelled the second upload");
+    println!("client: canceled the second upload");
 
     let statistics = client.statistics().await;
     println!("client: {} packets sent", statistics.packets_sent);

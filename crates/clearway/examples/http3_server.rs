@@ -11,7 +11,7 @@ use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, Endpoint, ServerConfig};
 use http::{Request, Response, StatusCode};
 
-/// Answers one request. The bodies of the request and of the response are streams.
+/// Responds to one request. The request body and the response body are both streamed.
 async fn answer(request: Request<RecvBody>) -> Response<Body> {
     println!("server: {} {}", request.method(), request.uri().path());
     match request.uri().path() {

@@ -52,7 +52,7 @@ async fn main() -> Result<(), Failure> {
             peer.endpoint.wait_idle().await;
             outcome
         }
-        _ => Err("the first word has to be server or client".into()),
+        _ => Err("the first argument must be server or client".into()),
     }
 }
 
@@ -218,7 +218,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends `count` requests at once for `PREFIX1`, `PREFIX2` and so on.
+    /// Sends `count` concurrent requests for `PREFIX1`, `PREFIX2` and so on.
     async fn many(&self, prefix: &str, count: usize) -> Result<(), Failure> {
         let client = self.connect().await?;
         let request = |number| self.request("GET", &format!("{prefix}{number}"), Body::empty());
@@ -235,7 +235,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Connects twice, and prints whether early data was accepted, and the status of the second
+    /// Connects twice. Prints whether early data was accepted and the status of the second
     /// response.
     async fn resume(&self, path: &str) -> Result<(), Failure> {
         for number in 1..=2 {

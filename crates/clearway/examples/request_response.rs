@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 
 const PROTOCOL: &str = "example-questions";
 
-/// The protocol's own error codes.
+/// Error codes of this protocol.
 const NO_ERROR: VarInt = VarInt::from_u32(0);
 const NOT_UNDERSTOOD: VarInt = VarInt::from_u32(2);
 
@@ -85,7 +85,7 @@ async fn serve(connection: Connection) {
                 None => send.reset(NOT_UNDERSTOOD).map_err(Into::into),
             };
             if let Err(error) = sent {
-                println!("an answer could not be sent: {error}");
+                println!("cannot send a response: {error}");
             }
         });
     }

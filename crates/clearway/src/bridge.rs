@@ -34,7 +34,7 @@ pub(crate) use send_buffer::{SendBuffer, SendState};
 /// The part of a connection's shared state that is specific to one kind of application (raw streams
 /// or HTTP/3).
 pub(crate) trait AppState: Default + Sized {
-    /// Key of a stream or exchange, which tasks change and the shard then processes.
+    /// Key of a stream or exchange that tasks change and the shard then processes.
     type Key: Copy;
     /// The reason why the connection has ended.
     type Error: Clone;
@@ -171,8 +171,8 @@ impl<F: AppState> Shared<F> {
         self.spawn(runtime, task);
     }
 
-    /// Runs `task` on the shard's thread, inside `runtime`. The task is dropped if the shard has ended or has not created
-    /// the connection.
+    /// Runs `task` on the shard's thread, inside `runtime`. The task is dropped if the shard has
+    /// ended or has not created the connection yet.
     pub(crate) fn spawn(
         &self,
         runtime: Option<Runtime>,
@@ -268,8 +268,8 @@ impl<F: AppState> Shared<F> {
     }
 
     /// Waits until it is known whether early data can be exchanged before the handshake is
-    /// complete: a client's session permits it, or a server has accepted it. Returns `None` if
-    /// early data cannot be exchanged, or if the handshake is already complete. As with
+    /// complete: a client's session allows it, or a server has accepted it. Returns `None` if early
+    /// data cannot be exchanged, or if the handshake is already complete. As with
     /// [`Self::poll_established`], the result is the same after the connection has ended.
     pub(crate) fn poll_early(
         &self,
@@ -308,8 +308,8 @@ impl<F: AppState> Shared<F> {
         wanted.await
     }
 
-    /// Closes the connection unless it has already ended: tasks get `error` at once, and the shard
-    /// sends CONNECTION_CLOSE.
+    /// Closes the connection unless it has already ended: tasks get `error` immediately, and the
+    /// shard sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
             if state.error.is_none() {

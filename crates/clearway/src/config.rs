@@ -30,7 +30,8 @@ use crate::store::GuardedStore;
 /// Configuration of a client.
 ///
 /// All clones share their TLS sessions and tokens, no matter when they were cloned, so reuse one
-/// configuration. Methods that change TLS settings or the session store begin with an empty cache.
+/// configuration. Methods that change TLS settings or the session store return a configuration with
+/// an empty session cache.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -60,15 +61,15 @@ enum Trust {
 }
 
 impl ClientConfig {
-    /// Trusts servers whose certificate chains end at one of `roots`.
+    /// Creates a configuration that trusts servers whose certificate chains end at one of `roots`.
     pub fn with_roots(roots: RootCertStore) -> Self {
         Self::new(Trust::Roots(Arc::new(roots)))
     }
 
-    /// Trusts the platform's root certificates.
+    /// Creates a configuration that trusts the platform's root certificates.
     ///
     /// # Errors
-    /// If the platform has no root certificates.
+    /// Fails if the platform has no root certificates.
     #[cfg(feature = "native-roots")]
     pub fn with_native_roots() -> Result<Self, ConfigError> {
         let found = rustls_native_certs::load_native_certs();
@@ -81,14 +82,16 @@ impl ClientConfig {
         Ok(Self::with_roots(roots))
     }
 
-    /// Does not verify the server's certificate.
+    /// Creates a configuration that does not verify the server's certificate.
     ///
-    /// Anyone on the path can then read and modify all traffic. For tests and measurements only.
+    /// Anyone on the path can then read and modify all traffic, so use this only for tests and
+    /// measurements.
     pub fn dangerous_without_certificate_verification() -> Self {
         Self::new(Trust::Anyone)
     }
 
-    /// Uses `sessions` for TLS. Methods of this type that configure TLS then have no effect.
+    /// Creates a configuration that uses `sessions` for TLS. Methods of this type that configure
+    /// TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ClientSessions>) -> Self {
         Self::new(Trust::Sessions(sessions))
     }
@@ -254,7 +257,7 @@ impl ClientConfig {
         self
     }
 
-    /// Returns the settings of one connection.
+    /// Returns the settings for one connection.
     pub(crate) fn build(&self) -> Result<clearway_transport::ClientConfig, ConfigError> {
         let sessions = match self.sessions.get() {
             Some(sessions) => sessions.clone(),
@@ -348,8 +351,8 @@ const DEFAULT_RETRY_ABOVE: usize = 1000;
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
 
 impl ServerConfig {
-    /// Authenticates with `certificate_chain`, which starts with the server's own certificate, and
-    /// its private key `key`.
+    /// Creates a configuration with `certificate_chain`, which starts with the server's own
+    /// certificate, and its private key `key`.
     pub fn new(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -357,14 +360,15 @@ impl ServerConfig {
         Self::presenting(Presented::Certificate(certificate_chain, key))
     }
 
-    /// Lets `resolver` choose the certificate for each client; see
+    /// Creates a configuration in which `resolver` chooses the certificate for each client; see
     /// [`Certificates`](crate::Certificates) for an implementation.
     pub fn with_resolver(resolver: Arc<dyn CertificateResolver>) -> Self {
         Self::presenting(Presented::Resolver(resolver))
     }
 
-    /// Uses `sessions` for TLS. Methods of this type that configure TLS then have no effect, and
-    /// [`ticket_keys`](Self::ticket_keys) affects only address validation tokens.
+    /// Creates a configuration that uses `sessions` for TLS. Methods of this type that configure
+    /// TLS then have no effect, and [`ticket_keys`](Self::ticket_keys) affects only address
+    /// validation tokens.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
         Self::presenting(Presented::Sessions(sessions))
     }
@@ -451,8 +455,8 @@ impl ServerConfig {
         self
     }
 
-    /// Sets how long after a full handshake the sessions derived from it can be resumed. The
-    /// default is 24 hours, the maximum seven days.
+    /// Sets how long after a full handshake its sessions can be resumed. The default is 24 hours;
+    /// the maximum is seven days.
     ///
     /// Each resumption gives the client a new ticket, so this also limits how long a client can
     /// reconnect without proving again that it has its certificate's key. An older session requires
@@ -527,8 +531,7 @@ impl ServerConfig {
     }
 
     /// Binds application settings to session tickets: early data is accepted only if the current
-    /// settings permit everything that the settings permitted when the ticket was issued (RFC 9001
-    /// §4.6.3).
+    /// settings allow everything that was allowed when the ticket was issued (RFC 9001 §4.6.3).
     ///
     /// Application protocols whose clients remember settings require this. HTTP/3 servers set this
     /// themselves; a program that runs HTTP/3 on its own endpoint passes
@@ -553,8 +556,8 @@ impl ServerConfig {
     /// a server restarts after a crash with the same keys, at the same address and on a host with
     /// the same name, it resets its former connections (RFC 9000 §10.3) as soon as their clients
     /// send something. Hosts in a fleet that share keys need different names or different listening
-    /// addresses. If both are equal, a server resets the connections of another one when it
-    /// receives a packet that belongs to them (§21.11).
+    /// addresses. If two servers have the same name and address, one resets the other's connections
+    /// when it receives a packet that belongs to them (§21.11).
     pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
         self.ticket_keys = Some(keys);
         self
@@ -580,7 +583,7 @@ impl ServerConfig {
     /// Sets the maximum number of connections; additional connections are refused.
     ///
     /// With several [`shards`](Self::shards), each gets an equal share, rounded up, so a shard that
-    /// gets more clients than others starts to refuse connections earlier.
+    /// gets more clients than others starts to refuse connections sooner.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self
@@ -645,7 +648,7 @@ impl ServerConfig {
         self
     }
 
-    /// Lets this server replace a server in another process, and be replaced later.
+    /// Allows this server to replace a server in another process, and to be replaced later.
     ///
     /// Both servers need the same number of [shards](Self::shards) and the same addresses; port 0
     /// means the other server's port. Once this server has started, it has replaced the other one.

@@ -27,8 +27,8 @@ use crate::streams::{ExportRequest, Opened, Shared, incoming};
 ///
 /// This future resolves to the [`Connection`] once the handshake is complete. It does so even if an
 /// established connection has ended in the meantime, so that data received earlier can be read.
-/// Dropping it closes the connection.
-#[must_use = "a connection that nobody waits for is closed"]
+/// Dropping the future closes the connection.
+#[must_use = "dropping this future closes the connection"]
 pub struct Connecting {
     reference: Option<ConnectionRef>,
     remote: SocketAddr,
@@ -45,13 +45,14 @@ impl Connecting {
     }
 
     /// Returns the connection before its handshake is complete, if early data (0-RTT) can be
-    /// exchanged on it (RFC 9001 §4.6), and a future for whether the server accepts that data.
+    /// exchanged on it (RFC 9001 §4.6), and a future that resolves to whether the server accepts
+    /// that data.
     ///
-    /// If the handshake has completed in the meantime, this still returns the connection, and it
-    /// does not differ from one that was awaited.
+    /// If the handshake has completed in the meantime, this still returns the connection, which
+    /// then does not differ from one obtained by awaiting `self`.
     ///
     /// A client can send early data if its [configuration](crate::ClientConfig::early_data) enables
-    /// it and the connection resumes a session that permits it. An on-path attacker can replay
+    /// it and the connection resumes a session that allows it. An on-path attacker can replay
     /// everything that is sent before the handshake is complete, so the server may process it more
     /// than once. If the server rejects the early data, everything that was written is sent again.
     /// An application whose data assumes that the server would accept it early should then reset
@@ -155,11 +156,11 @@ impl Connection {
         self.reference.early_data_accepted().await
     }
 
-    /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of
-    /// the stream when the first data is sent.
+    /// Opens a bidirectional stream, as soon as the peer's limit allows one. The peer learns of the
+    /// stream when the first data is sent.
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     ///
     /// # Cancel safety
     /// If the future is dropped, no stream is opened at the peer.
@@ -168,11 +169,11 @@ impl Connection {
         Ok(self.both(id))
     }
 
-    /// Opens a unidirectional stream, as soon as the peer's limit permits one. The peer learns of
+    /// Opens a unidirectional stream, as soon as the peer's limit allows one. The peer learns of
     /// the stream when the first data is sent.
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     ///
     /// # Cancel safety
     /// If the future is dropped, no stream is opened at the peer.
@@ -201,7 +202,7 @@ impl Connection {
     /// count against limits, as described at [`accept_uni`](Self::accept_uni).
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     ///
     /// # Cancel safety
     /// If the future is dropped, no stream is lost.
@@ -217,7 +218,7 @@ impl Connection {
     /// calls this should allow no such streams (`max_concurrent_unidirectional_streams`).
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     ///
     /// # Cancel safety
     /// If the future is dropped, no stream is lost.
@@ -287,7 +288,7 @@ impl Connection {
     /// ([`datagram_drops_oldest`](crate::TransportConfigBuilder::datagram_drops_oldest)).
     ///
     /// # Errors
-    /// If the datagram cannot be sent.
+    /// Fails if the datagram cannot be sent.
     pub fn send_datagram(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         let maximum = self.max_datagram_size().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > maximum {
@@ -307,8 +308,8 @@ impl Connection {
     /// Like [`send_datagram`](Self::send_datagram), but waits until there is room.
     ///
     /// # Errors
-    /// If the datagram cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it is
-    /// larger than the whole queue.
+    /// Fails if the datagram cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it
+    /// is larger than the whole queue.
     ///
     /// # Cancel safety
     /// If the future is dropped, the datagram is not sent.
@@ -346,7 +347,7 @@ impl Connection {
     }
 
     /// Returns the largest datagram payload that fits into the send queue now, in bytes. The path
-    /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
+    /// may allow less: see [`max_datagram_size`](Self::max_datagram_size).
     pub fn datagram_send_buffer_space(&self) -> usize {
         usize::try_from(self.reference.lock().app.datagrams.send_space()).unwrap_or(usize::MAX)
     }
@@ -421,10 +422,10 @@ impl Connection {
     /// Migrates this client's connection to the local address `local` (RFC 9000 §9.2), and returns
     /// the new local address once the migration is complete.
     ///
-    /// Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server. So
-    /// `0.0.0.0:0` means another port of the same address, or a new address after the network has
-    /// changed. Pass the [endpoint's address](crate::Endpoint::local_address) to return to the
-    /// endpoint's own socket.
+    /// Port 0 means any free port, and 0.0.0.0 or :: means the IP address of the route to the
+    /// server. So `0.0.0.0:0` means another port on the same address, or a new address after the
+    /// network has changed. Pass the [endpoint's address](crate::Endpoint::local_address) to return
+    /// to the endpoint's own socket.
     ///
     /// A socket is opened for this connection only, unless another connection of the endpoint has
     /// already migrated to exactly this address and port. The new path is validated while the
@@ -433,15 +434,15 @@ impl Connection {
     /// path MTU are reset unless only the port differs (§9.4, §9.5). The old socket is closed soon
     /// afterward.
     ///
-    /// Other libraries replace the endpoint's socket (quinn's `Endpoint::rebind`), so that all
-    /// connections change to it immediately and without validation. Here each connection migrates
-    /// on its own.
+    /// Other libraries replace the endpoint's socket (quinn's `Endpoint::rebind`), which moves all
+    /// connections immediately and without path validation. In Clearway, each connection migrates
+    /// separately.
     ///
     /// The call first waits until the handshake is confirmed, about one round trip after it is
     /// complete.
     ///
     /// # Errors
-    /// If the connection cannot migrate. It then stays on its current path.
+    /// Fails if the connection cannot migrate. It then stays on its current path.
     ///
     /// # Cancel safety
     /// If the future is dropped, the migration still continues.
@@ -453,7 +454,7 @@ impl Connection {
     /// most the last 16 events are queued.
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
@@ -492,7 +493,7 @@ impl Connection {
 
     /// Returns the connection's statistics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        *self.reference.lock().statistics.as_deref().expect("there are some since the handshake")
+        *self.reference.lock().statistics.as_deref().expect("set when the handshake is complete")
     }
 
     /// Returns the newest token that the server sent in a NEW_TOKEN frame, with which a later
@@ -505,8 +506,8 @@ impl Connection {
     /// Derives `length` bytes of keying material from the TLS session (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// [`ExportError::Tls`] if TLS cannot derive that many bytes (the cipher suites of TLS 1.3
-    /// allow at most 8,160 or 12,240); otherwise the error that ended the connection.
+    /// Returns [`ExportError::Tls`] if TLS cannot derive that many bytes (the cipher suites of TLS
+    /// 1.3 allow at most 8,160 or 12,240); otherwise the error that ended the connection.
     pub async fn export_keying_material(
         &self,
         length: usize,

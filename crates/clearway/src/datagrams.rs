@@ -72,7 +72,7 @@ pub(crate) struct Datagrams {
     are_accepted: bool,
     /// Size in bytes of the smallest payload that a task is waiting to send.
     awaited_room: Option<u64>,
-    /// The largest permitted datagram payload in bytes, as of the last batch.
+    /// The largest allowed datagram payload in bytes, as of the last batch.
     pub(crate) max_payload: Option<usize>,
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     /// Maps transport IDs to the tasks' datagram IDs, if outcomes are reported.
@@ -157,7 +157,7 @@ impl Datagrams {
         self.outcomes.pop_front()
     }
 
-    /// Returns the counters so far.
+    /// Returns the current values of the counters.
     pub(crate) fn statistics(&self) -> DatagramStatistics {
         DatagramStatistics {
             dropped: self.statistics.dropped + self.dropped.dropped,

@@ -19,12 +19,12 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     /// Data that tasks have written and the transport has not taken.
     sending: Total,
-    /// Kept to reuse its memory.
+    /// Kept between batches to reuse its memory.
     effects: Effects,
-    /// Kept to reuse its memory.
+    /// Kept between batches to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
-    /// Set during processing, so still set if the application panicked.
+    /// Set during processing, and still set afterward if the application has panicked.
     is_processing: bool,
 }
 
@@ -106,7 +106,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let error = self.shared.dropped_because(self.is_processing);
         self.shared.on_gone(ConnectError::Lost(error));
-        // Effects are left over if there was a panic.
+        // A panic leaves effects that were not carried out.
         self.effects.carry_out(&self.shared);
     }
 }
@@ -266,7 +266,7 @@ fn report_credit_to_all(connection: &mut Connection, state: &mut State, effects:
     }
 }
 
-/// How much received data to take from the transport at once.
+/// The amount of received data to take from the transport in one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
     /// All data, unless it consists of too many small pieces.

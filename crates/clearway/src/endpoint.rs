@@ -83,7 +83,7 @@ struct EndpointShared {
     runtime: OnceLock<Runtime>,
 }
 
-/// Clients that have not been accepted yet.
+/// Clients that no task has accepted yet.
 #[derive(Default)]
 struct Waiting {
     queue: VecDeque<Connecting>,
@@ -126,8 +126,8 @@ impl EndpointShared {
         self.has_waiting.notify_waiters();
     }
 
-    /// Records that another process gets new clients from now on. Clients that are already waiting
-    /// can still be accepted.
+    /// Records that another process now gets new clients. Clients that are already waiting can
+    /// still be accepted.
     fn replace(&self) {
         self.end_accepting();
         self.is_replaced.store(true, Ordering::SeqCst);
@@ -135,8 +135,7 @@ impl EndpointShared {
     }
 }
 
-/// Held by the acceptor of a shard, which is dropped when the shard stops accepting clients for any
-/// reason.
+/// Held by the acceptor of a shard; dropped when the shard stops accepting clients for any reason.
 struct Accepting(Arc<EndpointShared>);
 
 impl Accepting {
@@ -207,7 +206,7 @@ impl Endpoint {
     /// port 0 means any free port.
     ///
     /// # Errors
-    /// If the socket or the thread cannot be created.
+    /// Fails if the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
         let (max, shared) = (DEFAULT_MAX_CONNECTIONS, EndpointShared::new());
         Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), None, shared)
@@ -233,7 +232,7 @@ impl Endpoint {
     /// initiate them.
     ///
     /// # Errors
-    /// If the socket or the thread cannot be created, or the configuration is invalid.
+    /// Fails if the socket or the thread cannot be created, or the configuration is invalid.
     pub fn server(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
         let shared = EndpointShared::new();
         let queueing = shared.clone();
@@ -245,11 +244,11 @@ impl Endpoint {
     /// `acceptor` is called once per shard, with the shard's index from 0, to create its
     /// [`Acceptor`]. The acceptor decides whether to accept a client, and which
     /// [`Application`](crate::Application) serves it. There is one shard unless the configuration
-    /// says otherwise. Connections to which the acceptor assigns no observer get one from the
+    /// sets another number. Connections to which the acceptor assigns no observer get one from the
     /// configuration. [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
-    /// If the socket or the thread cannot be created, or the configuration is invalid.
+    /// Fails if the socket or the thread cannot be created, or the configuration is invalid.
     pub fn server_with_applications<A: Acceptor + 'static>(
         bind: SocketAddr,
         config: ServerConfig,
@@ -283,7 +282,8 @@ impl Endpoint {
         {
             options.quic_lb = config.quic_lb.take();
         }
-        // This precedes hot restart, which adds keys that last only as long as its processes.
+        // The reset key is derived before hot restart adds ticket keys, which do not survive a
+        // crash.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
         let keys = config.ticket_keys.clone();
         let reset_key = keys.and_then(|keys| reset_key::from_ticket_keys(keys, bound));
@@ -378,8 +378,8 @@ impl Endpoint {
     /// certificate must be valid for `server_name`.
     ///
     /// # Errors
-    /// If there is no default configuration or it is invalid. All other errors are returned by the
-    /// future.
+    /// Fails if there is no default configuration or it is invalid. All other errors are returned
+    /// by the future.
     pub fn connect(
         &self,
         remote: SocketAddr,
@@ -392,7 +392,7 @@ impl Endpoint {
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`.
     ///
     /// # Errors
-    /// If the configuration is invalid. All other errors are returned by the future.
+    /// Fails if the configuration is invalid. All other errors are returned by the future.
     pub fn connect_with(
         &self,
         config: &ClientConfig,
@@ -413,7 +413,7 @@ impl Endpoint {
     /// started, `on_failure` is called instead.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// Fails if the configuration is invalid.
     pub fn connect_application(
         &self,
         config: &ClientConfig,
@@ -446,7 +446,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns why a thread of this endpoint has ended unexpectedly, if one has.
+    /// Returns the reason why a thread of this endpoint has ended unexpectedly, if one has.
     ///
     /// The failure is also logged as a `tracing` event of level ERROR and counted in
     /// [`ShardStatistics::shards_failed`]. The thread's connections have ended with
@@ -459,8 +459,8 @@ impl Endpoint {
         self.owner.shards().iter().find_map(ShardHandle::failure)
     }
 
-    /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime
-    /// if it is called in one; see [`Connection::spawn`](crate::Connection::spawn).
+    /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime,
+    /// if there is one; see [`Connection::spawn`](crate::Connection::spawn).
     ///
     /// With a single shard, as in client endpoints, a task that connects with early data and then
     /// makes requests sends them in the first flight, no matter how busy the machine is.
@@ -477,7 +477,8 @@ impl Endpoint {
     /// Waits for the next client, whose handshake may still be in progress.
     ///
     /// Returns `None` when the endpoint is closed, was [replaced](Self::replaced) or has
-    /// [failed](Self::failure), and no more clients wait. Any number of tasks may accept.
+    /// [failed](Self::failure), and no more clients wait. Any number of tasks may call this at the
+    /// same time.
     ///
     /// # Cancel safety
     /// If the future is dropped, no client is lost.
@@ -551,8 +552,8 @@ impl Endpoint {
         }
     }
 
-    /// Switches to a new QUIC-LB configuration, replacing that of [`ServerConfig::quic_lb`] or of
-    /// the last call.
+    /// Switches to a new QUIC-LB configuration, replacing the one set by [`ServerConfig::quic_lb`]
+    /// or by the last call.
     ///
     /// New connection IDs use it immediately. IDs that clients already have are replaced, a few
     /// connections at a time, and remain valid until the clients have retired them, which usually
@@ -560,12 +561,12 @@ impl Endpoint {
     /// new one first. No data is lost or delayed. Passing the current configuration changes
     /// nothing.
     ///
-    /// A configuration with another server ID or key is a different configuration. It should have a
-    /// different [number](crate::wire::quic_lb::ConfigId), for which no client still has IDs.
+    /// A configuration with another server ID or key needs a different
+    /// [number](crate::wire::quic_lb::ConfigId), one for which no client still has IDs.
     ///
     /// # Errors
-    /// If the endpoint was started without QUIC-LB, the length of IDs would change, or the system
-    /// provides no random seed. The current configuration then stays in use.
+    /// Fails if the endpoint was started without QUIC-LB, the length of IDs would change, or the
+    /// operating system cannot provide a random seed. The current configuration then stays in use.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         self.owner.group.rotate_quic_lb(config)
@@ -578,7 +579,7 @@ impl Endpoint {
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
     /// CPU time. With a peer that responds faster, polling shortens round trips and takes less CPU
     /// time, but a thread keeps its core busy as long as polls succeed. After consecutive fruitless
-    /// polls, the thread skips polling for the next 1, 3, 7 and at most 63 sleeps, so an idle
+    /// polls, the thread skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so an idle
     /// endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how often polling helps.
     pub fn set_busy_poll(&self, limit: Duration) {
         self.owner.shards().iter().for_each(|shard| shard.set_busy_poll(limit));
@@ -594,7 +595,7 @@ impl Endpoint {
         self.owner.shards().iter().map(ShardHandle::statistics).collect()
     }
 
-    /// Returns how datagrams are steered to their shards; `None` if there is only one.
+    /// Returns how datagrams are steered to their shards; `None` if there is only one shard.
     pub fn steering(&self) -> Option<Steering> {
         self.owner.group.steering()
     }

@@ -1,8 +1,8 @@
 //! Error types, one enum for each kind of operation.
 //!
-//! If an error's text includes the text of the error that it wraps, `source()` skips the wrapped
-//! error and returns its source, so that an error chain does not repeat itself. The wrapped error
-//! is in the variant.
+//! If an error's message includes that of the error it wraps, `source()` skips the wrapped error
+//! and returns its source, so that an error chain does not repeat itself. The variant contains the
+//! wrapped error.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -47,17 +47,17 @@ impl fmt::Display for ConfigError {
             Self::Tls(error) => error.fmt(f),
             Self::Identity(error) => error.fmt(f),
             Self::NoNativeRoots(why) => {
-                f.write_str("the platform has no root certificates to trust: ")?;
+                f.write_str("cannot load the platform's root certificates: ")?;
                 match why {
                     Some(error) => error.fmt(f),
-                    None => f.write_str("none was found"),
+                    None => f.write_str("none found"),
                 }
             }
-            Self::NoClientConfig => f.write_str("the endpoint has no client configuration"),
+            Self::NoClientConfig => f.write_str("the endpoint has no default client configuration"),
             Self::PreferredAddress(address) => {
                 write!(
                     f,
-                    "{address} is not the address of a single host to which clients could migrate"
+                    "{address} cannot be a preferred address: expected the unicast address of a host"
                 )
             }
             Self::TooManyShards { limit } => {
@@ -97,7 +97,7 @@ impl From<SessionError> for ConfigError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// An error of the operating system, for example because the address is in use.
+    /// The operating system reported an error, for example because the address is in use.
     Io(io::Error),
     /// The configuration is invalid.
     Config(ConfigError),
@@ -393,7 +393,7 @@ impl fmt::Display for DatagramWaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotEnabled => {
-                f.write_str("this endpoint's transport configuration does not enable it")
+                f.write_str("datagrams or their outcomes are not enabled in the configuration")
             }
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }

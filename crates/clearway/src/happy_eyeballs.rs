@@ -107,7 +107,7 @@ impl core::error::Error for AttemptError {
 /// Must be called in a tokio runtime with timers enabled.
 ///
 /// # Errors
-/// If all attempts fail, with the error of each attempt; or if there is no address.
+/// Returns the error of each attempt if all attempts fail. Also fails if `addresses` is empty.
 ///
 /// # Cancel safety
 /// Dropping the future cancels all attempts.
@@ -143,10 +143,10 @@ fn interleaved(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<Sock
 
 struct Race<A, F, E, W, D> {
     waiting: VecDeque<SocketAddr>,
-    /// Starts an attempt.
+    /// Function that starts an attempt.
     attempt: A,
     running: Vec<(SocketAddr, Pin<Box<F>>)>,
-    /// Starts the Connection Attempt Delay.
+    /// Function that starts a timer for the Connection Attempt Delay.
     wait: W,
     /// Timer for the next attempt, which begins then even if no attempt has failed.
     delay: Option<Pin<Box<D>>>,
@@ -223,22 +223,22 @@ where
 }
 
 impl Endpoint {
-    /// Connects to the first of `addresses` that answers, and waits until the handshake is
+    /// Connects to the first of `addresses` that responds, and waits until the handshake is
     /// complete.
     ///
     /// The server's certificate must be valid for `server_name`. Attempts overlap as described at
     /// [`connect_any`]; the connections of the other attempts are closed.
     ///
-    /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
-    /// families.
+    /// The endpoint must be able to reach all of the addresses: an endpoint at `[::]:0` can reach
+    /// both IPv4 and IPv6 addresses.
     ///
     /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// If no connection can be established, with the error for each address.
+    /// Fails if no connection can be established, with the error for each address.
     ///
     /// # Cancel safety
-    /// Dropping the future closes all attempts.
+    /// Dropping the future cancels all attempts and closes their connections.
     pub async fn connect_any(
         &self,
         config: &ClientConfig,
@@ -255,24 +255,24 @@ impl Endpoint {
 
 #[cfg(feature = "http3")]
 impl http3::Client {
-    /// Connects to the first of `addresses` that answers, and waits until the handshake is
+    /// Connects to the first of `addresses` that responds, and waits until the handshake is
     /// complete.
     ///
     /// It waits even with [early data](ClientConfig::early_data), so that a server that does not
-    /// answer is not chosen. The server's certificate must be valid for `server_name`. Attempts
+    /// respond is not chosen. The server's certificate must be valid for `server_name`. Attempts
     /// overlap as described at [`connect_any`]; the connections of the other attempts are closed.
     ///
-    /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
-    /// families.
+    /// The endpoint must be able to reach all of the addresses: an endpoint at `[::]:0` can reach
+    /// both IPv4 and IPv6 addresses.
     ///
     /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// If no connection can be established, with the error for each address, as returned by
+    /// Fails if no connection can be established, with the error for each address, as returned by
     /// [`connect`](Self::connect).
     ///
     /// # Cancel safety
-    /// Dropping the future closes all attempts.
+    /// Dropping the future cancels all attempts and closes their connections.
     pub async fn connect_any(
         endpoint: &Endpoint,
         config: &ClientConfig,
@@ -295,7 +295,7 @@ impl http3::Client {
     /// Waits until the handshake is complete.
     ///
     /// # Errors
-    /// If the connection ended before that, with the reason.
+    /// Returns the reason if the connection ended before that.
     pub async fn answered(&self) -> Result<(), http3::Error> {
         self.early_data_accepted().await;
         if self.is_open() { Ok(()) } else { Err(self.closed().await) }

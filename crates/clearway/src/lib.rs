@@ -7,8 +7,8 @@
 //!
 //! - **In tasks of your runtime**: [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
 //!   whose names are familiar from other QUIC libraries in Rust, and [`http3::Server::serve`].
-//!   Handles may be dropped, and futures canceled, at any point. A task may compute for as long as
-//!   it likes; each request costs two thread switches.
+//!   Handles may be dropped, and futures canceled, at any point. A task may compute for any length
+//!   of time; each request costs two thread switches.
 //! - **In tasks on the shard's thread**: the same handles and `async fn`, started with
 //!   [`Connection::spawn`], [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. They
 //!   need no thread switch, and their output is sent with the datagrams of the same turn.
@@ -38,15 +38,15 @@
 //! A `tracing` subscriber that panics ends the shard that called it; [`Endpoint::failure`] then
 //! reports this. None of these guarantees holds in programs built with `panic = "abort"`.
 //!
-//! None of this code may block: the shard's connections have to wait until it returns. They survive
-//! this unless it takes longer than their idle timeout.
+//! None of this code may block: the shard's connections wait until it returns, and time out if this
+//! takes longer than their idle timeout.
 //!
 //! # Features
 //!
 //! | cargo feature | by default | what it adds |
 //! |---|---|---|
 //! | `aws-lc-rs` | yes | TLS with [aws-lc-rs](https://docs.rs/aws-lc-rs), including post-quantum key exchange (X25519MLKEM768) and Encrypted ClientHello |
-//! | `ring` | no | TLS and packet protection with [ring](https://docs.rs/ring), which builds faster and has neither of the two |
+//! | `ring` | no | TLS and packet protection with [ring](https://docs.rs/ring), which builds faster and supports neither of the two |
 //! | `ring-packet-protection` | yes | packet protection with ring, which is faster than aws-lc-rs on many processors |
 //! | `http3` | yes | the [`http3`] module |
 //! | `native-roots` | yes | `ClientConfig::with_native_roots`, which uses the platform's root certificates |
@@ -77,7 +77,7 @@
 //! send.finish()?;
 //! let answer = recv.read_to_end(64 << 10).await?;
 //! connection.close(0_u32.into(), b"done");
-//! // The close reaches the server, also if a datagram is lost.
+//! // Ensures that the close reaches the server even if a datagram is lost.
 //! endpoint.wait_idle().await;
 //! # let _ = answer;
 //! # Ok(())

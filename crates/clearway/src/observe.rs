@@ -12,8 +12,8 @@ use clearway_transport::{Observer, Side};
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics), except if the factory was called
 /// for a client's connection, on the caller's thread.
 pub trait ObserverFactory: Send + Sync {
-    /// Returns the observer of a connection that is about to begin, in which this endpoint has the
-    /// role `side`; `None` if it should not be observed.
+    /// Returns an observer for a new connection, in which this endpoint has the role `side`; `None`
+    /// if the connection should not be observed.
     fn observer(&self, side: Side) -> Option<Box<dyn Observer>>;
 }
 
@@ -37,7 +37,7 @@ impl Observers {
 
     pub(crate) fn observer(&self, side: Side) -> Option<Box<dyn Observer>> {
         const UNOBSERVED: &str =
-            "an observer factory panicked: a connection begins without observer";
+            "observer factory panicked; the connection has no observer";
         let factory = self.0.as_ref()?;
         clearway_io::guard(UNOBSERVED, || factory.observer(side)).flatten()
     }

@@ -8,12 +8,12 @@ use clearway_transport::{IgnoredAddress, MigrationFailure};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathEvent {
-    /// The peer's address has changed: it has migrated, or a NAT has rebound it.
+    /// The peer's address has changed: the peer has migrated, or a NAT has rebound its address.
     PeerMigrated {
         /// The peer's new address.
         remote: SocketAddr,
     },
-    /// The connection has migrated: the client to another local address, or both ends to the
+    /// The connection has migrated: the client to another local address, or both endpoints to the
     /// server's preferred address.
     Migrated {
         /// The peer's address on the new path.
@@ -24,10 +24,10 @@ pub enum PathEvent {
     MigrationFailed {
         /// The server's address on the path that cannot be used.
         remote: SocketAddr,
-        /// The reason.
+        /// The reason why the path cannot be used.
         reason: MigrationFailure,
     },
-    /// A client's local address is gone: an interface was switched off or its address changed.
+    /// The client's local address is gone: an interface was disabled or its address changed.
     ///
     /// The connection continues from the address that the system chooses, if one becomes available
     /// before the idle timeout and the endpoint is not bound to the lost address. If the endpoint

@@ -16,8 +16,8 @@ use crate::streams::{Effects, ReceiveHalf};
 ///
 /// Unread data is buffered up to the receive windows of the stream and of the connection (RFC 9000
 /// §4.1); then the peer has to wait. The stream counts against the limit on the peer's open streams
-/// (§4.6) until its end has been read. If this is dropped before the end, the stream is
-/// [stopped](Self::stop) with code 0.
+/// (§4.6) until its end has been read. Dropping the handle before the end [stops](Self::stop) the
+/// stream with code 0.
 pub struct RecvStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -36,10 +36,10 @@ impl RecvStream {
     /// Reads into `buffer`. Returns the number of bytes read, or `None` at the end of the stream.
     ///
     /// # Errors
-    /// If nothing more can be read.
+    /// Fails if nothing more can be read.
     ///
     /// # Cancel safety
-    /// If the future is dropped, nothing was read.
+    /// If the future is dropped, no data was read.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
         if buffer.is_empty() {
             return Ok(Some(0));
@@ -55,10 +55,10 @@ impl RecvStream {
     /// `None` at the end of the stream.
     ///
     /// # Errors
-    /// If nothing more can be read.
+    /// Fails if nothing more can be read.
     ///
     /// # Cancel safety
-    /// If the future is dropped, nothing was read.
+    /// If the future is dropped, no data was read.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
         poll_fn(|context| self.poll_chunk(context, max)).await
     }
@@ -66,7 +66,7 @@ impl RecvStream {
     /// Reads the rest of the stream.
     ///
     /// # Errors
-    /// If the stream fails before its end, or the rest is longer than `limit` bytes.
+    /// Fails if the stream fails before its end, or the rest is longer than `limit` bytes.
     ///
     /// # Cancel safety
     /// Not cancel-safe: if the future is dropped, data that it has read is lost.
@@ -132,7 +132,7 @@ impl RecvStream {
     /// Has no effect on a stream whose end has been received.
     ///
     /// # Errors
-    /// If the application has already stopped the stream.
+    /// Fails if the application has already stopped the stream.
     pub fn stop(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
         self.change(|receive, _| {
             if receive.buffer.is_stopped() {

@@ -21,7 +21,7 @@ const COPY_LIMIT: usize = 64 << 10;
 ///
 /// Up to 1 MiB of written data is buffered until the transport takes it. If the handle is dropped
 /// without [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: written data
-/// is still delivered, as long as the connection stays open.
+/// is still delivered, provided that the connection stays open.
 pub struct SendStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -40,10 +40,10 @@ impl SendStream {
     /// Writes some of `data` as soon as there is room. Returns the number of bytes written.
     ///
     /// # Errors
-    /// If nothing more can be written to the stream.
+    /// Fails if nothing more can be written to the stream.
     ///
     /// # Cancel safety
-    /// If the future is dropped, nothing was written.
+    /// If the future is dropped, no data was written.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
         poll_fn(|context| self.poll_copy(context, data)).await
     }
@@ -51,7 +51,7 @@ impl SendStream {
     /// Writes all of `data`.
     ///
     /// # Errors
-    /// If nothing more can be written to the stream.
+    /// Fails if nothing more can be written to the stream.
     ///
     /// # Cancel safety
     /// Not cancel-safe: if the future is dropped, some of the data may have been written.
@@ -66,10 +66,10 @@ impl SendStream {
     /// Writes all of `data` without copying it, as soon as there is room for some of it.
     ///
     /// # Errors
-    /// If nothing more can be written to the stream.
+    /// Fails if nothing more can be written to the stream.
     ///
     /// # Cancel safety
-    /// If the future is dropped, nothing was written.
+    /// If the future is dropped, no data was written.
     pub async fn write_chunk(&mut self, data: Bytes) -> Result<(), WriteError> {
         poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
     }
@@ -81,10 +81,10 @@ impl SendStream {
     /// [`finish`](Self::finish) the end may need a separate packet.
     ///
     /// # Errors
-    /// If nothing more can be written to the stream.
+    /// Fails if nothing more can be written to the stream.
     ///
     /// # Cancel safety
-    /// If the future is dropped before it is ready, nothing was written.
+    /// If the future is dropped before it completes, no data was written.
     pub async fn finish_with(&mut self, data: Bytes) -> Result<(), WriteError> {
         poll_fn(|context| {
             self.poll_send(context, |send, _| {
@@ -95,14 +95,14 @@ impl SendStream {
         .await
     }
 
-    /// Waits until the peer's flow control permits more data than has been written and there is
-    /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
+    /// Waits until the peer's flow control allows more data than has been written and there is room
+    /// for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
     ///
     /// A task that produces data only when it has credit buffers little for a peer that does not
     /// read.
     ///
     /// # Errors
-    /// If nothing more can be written to the stream.
+    /// Fails if nothing more can be written to the stream.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.
@@ -177,7 +177,7 @@ impl SendStream {
     /// [`stopped`](Self::stopped).
     ///
     /// # Errors
-    /// If the stream was already finished or reset.
+    /// Fails if the stream was already finished or reset.
     pub fn finish(&mut self) -> Result<(), StreamClosed> {
         self.change(|send, _| match send.buffer.state() {
             SendState::Open => {
@@ -193,7 +193,7 @@ impl SendStream {
     /// lost. Has no effect if the peer has acknowledged everything or has stopped the stream.
     ///
     /// # Errors
-    /// If the stream was already reset.
+    /// Fails if the stream was already reset.
     pub fn reset(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
         self.change(|send, _| match send.buffer.state() {
             SendState::Open | SendState::Finishing | SendState::Finished => {
@@ -214,7 +214,7 @@ impl SendStream {
     /// draft-ietf-quic-reliable-stream-reset). The peer reads the delivered bytes before the reset.
     ///
     /// # Errors
-    /// If the peer does not support RESET_STREAM_AT, or the stream was already reset.
+    /// Fails if the peer does not support RESET_STREAM_AT, or the stream was already reset.
     pub fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) -> Result<(), ResetAtError> {
         self.connection.act(|state, effects| {
             let is_supported =
@@ -267,7 +267,7 @@ impl SendStream {
     /// returns `None` immediately.
     ///
     /// # Errors
-    /// If the connection ends earlier.
+    /// Fails if the connection ends earlier.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.

@@ -10,8 +10,8 @@ use clearway_wire::Version;
 #[derive(Debug)]
 pub(crate) struct GuardedStore(pub(crate) Arc<dyn SessionStore>);
 
-const NOT_KEPT: &str = "a session store panicked: a session or token is not kept";
-const NOT_USED: &str = "a session store panicked: a connection resumes no session or uses no token";
+const NOT_KEPT: &str = "session store panicked; a session or token was not stored";
+const NOT_USED: &str = "session store panicked; the connection cannot use a stored session or token";
 
 impl SessionStore for GuardedStore {
     fn put_session(&self, server_name: &str, session: SavedSession) {

@@ -1,4 +1,5 @@
-//! The state shared between the shard and the tasks of a connection that uses QUIC streams directly.
+//! The state shared between the shard and the tasks of a connection that uses QUIC streams
+//! directly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use core::task::Poll;
 pub(crate) use runtime::Runtime;
 
 /// Wraps `task` so that it is polled inside `runtime`: its timers, sockets and [`tokio::spawn`] use
-/// that runtime, wherever the task is polled. The task ends with the runtime, as the runtime's own
-/// tasks do.
+/// that runtime, no matter which thread polls the task. The task ends with the runtime, as the
+/// runtime's own tasks do.
 pub(crate) fn inside<F: Future<Output = ()>>(
     runtime: Option<Runtime>,
     task: F,

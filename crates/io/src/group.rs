@@ -126,8 +126,8 @@ impl ShardGroup {
     /// configuration.
     ///
     /// # Errors
-    /// If the group was started without QUIC-LB, the length of IDs would change, or the system
-    /// provides no random seed.
+    /// Fails if the group was started without QUIC-LB, the length of IDs would change, or the
+    /// system provides no random seed.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         let shared = self.quic_lb.as_ref().ok_or(RotateQuicLbError::NotConfigured)?;
@@ -175,8 +175,8 @@ impl ShardGroup {
 /// [`AddrInUse`](io::ErrorKind::AddrInUse), even if the existing sockets belong to another group.
 ///
 /// # Errors
-/// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address
-/// cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// Fails if there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an
+/// address cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn_group(
     address: SocketAddr,
     count: NonZeroUsize,

@@ -67,8 +67,8 @@ impl QuicLb {
     /// `nonce_len` octets. If there is a `key`, the server ID and the nonce are encrypted.
     ///
     /// # Errors
-    /// If the nonce has fewer than 4 octets, the nonce and the server ID together have more than
-    /// 19, or the connection ID has more than 20.
+    /// Fails if the nonce has fewer than 4 octets, the nonce and the server ID together have more
+    /// than 19, or the connection ID has more than 20.
     pub fn new(
         config: ConfigId,
         server_id: ServerId,

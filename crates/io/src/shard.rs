@@ -69,8 +69,8 @@ const MAX_TAKEN_IN: usize = 256;
 /// free port.
 ///
 /// # Errors
-/// If there are too many [balancers](Admission::balancers), an address cannot be bound, or the
-/// system provides no random seed, event descriptor or thread.
+/// Fails if there are too many [balancers](Admission::balancers), an address cannot be bound, or
+/// the system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,

@@ -11,7 +11,7 @@ use super::{AppState, Effects, WakerSlot};
 
 /// Number of received pieces of a stream that may always wait for its task, however small they are.
 const MAX_PIECES: usize = 16;
-/// Number of waiting bytes per additional piece that may wait. Further pieces stay in the
+/// Number of waiting bytes per additional piece that may wait. Additional pieces stay in the
 /// transport, which merges pieces as they arrive, so that many small pieces cost only a small
 /// multiple of their bytes.
 const BYTES_PER_PIECE: usize = 512;
@@ -153,7 +153,7 @@ impl<E> ReceiveBuffer<E> {
         self.reader.wake(effects);
     }
 
-    /// Discards the task's waker, since its handle was dropped.
+    /// Discards the task's waker, since the task has dropped its handle.
     pub(crate) fn release<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.reader.clear(effects);
     }

@@ -116,7 +116,7 @@ impl<E> SendBuffer<E> {
         self.held.room() > 0
     }
 
-    /// Waits for room in the buffer, and returns its size in bytes.
+    /// Waits until the buffer has room, and returns the number of bytes that fit.
     pub(crate) fn poll_room<F: AppState>(
         &mut self,
         context: &Context<'_>,
@@ -130,7 +130,7 @@ impl<E> SendBuffer<E> {
         Poll::Ready(room)
     }
 
-    /// Waits until there is room and the peer's flow control permits more data. Returns the number
+    /// Waits until there is room and the peer's flow control allows more data. Returns the number
     /// of bytes that the task may write, at most `max`. While the task waits, the shard must report
     /// the credit with [`set_credit`](Self::set_credit).
     pub(crate) fn poll_credit<F: AppState>(
@@ -262,9 +262,9 @@ impl<E> SendBuffer<E> {
             )
     }
 
-    /// Offers the buffered data to the transport with `write`. Its second argument is whether the
-    /// stream ends after the piece, and it returns the number of bytes taken. Returns whether all
-    /// data was taken.
+    /// Offers the buffered data to the transport with `write`, which gets a piece and whether the
+    /// stream ends after it, and returns the number of bytes taken. Returns whether all data was
+    /// taken.
     pub(crate) fn hand_over<X>(
         &mut self,
         mut write: impl FnMut(Bytes, bool) -> Result<usize, X>,
@@ -314,7 +314,7 @@ impl<E> SendBuffer<E> {
         self.task.wake(effects);
     }
 
-    /// Discards the task's waker, since its handle was dropped.
+    /// Discards the task's waker, since the task has dropped its handle.
     pub(crate) fn release<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.task.clear(effects);
     }

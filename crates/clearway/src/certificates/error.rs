@@ -8,16 +8,16 @@ use rustls::pki_types::pem;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// There is no certificate: the chain is empty, or the PEM text has no CERTIFICATE section.
+    /// The certificate chain is empty, or the PEM data has no CERTIFICATE section.
     NoCertificate,
-    /// The PEM text has no private key section.
+    /// The PEM data has no private key section.
     NoPrivateKey,
     /// The private key is encrypted with a password. Decrypt it first, for example with `openssl
     /// pkey`.
     EncryptedKey,
-    /// The PEM text of the certificates is malformed.
+    /// The PEM data of the certificates is malformed.
     CertificatePem(Arc<pem::Error>),
-    /// The PEM text of the private key is malformed.
+    /// The PEM data of the private key is malformed.
     KeyPem(Arc<pem::Error>),
     /// The certificate cannot be parsed.
     InvalidCertificate(rustls::Error),
@@ -40,9 +40,9 @@ pub enum IdentityError {
 impl fmt::Display for IdentityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCertificate => f.write_str("there is no certificate"),
-            Self::NoPrivateKey => f.write_str("there is no private key"),
-            Self::EncryptedKey => f.write_str("the private key is encrypted with a password"),
+            Self::NoCertificate => f.write_str("no certificate found"),
+            Self::NoPrivateKey => f.write_str("no private key found"),
+            Self::EncryptedKey => f.write_str("the private key is encrypted; decrypt it first"),
             Self::CertificatePem(error) => write!(f, "the certificate is not valid PEM: {error}"),
             Self::KeyPem(error) => write!(f, "the private key is not valid PEM: {error}"),
             Self::InvalidCertificate(error) => write!(f, "the certificate is invalid: {error}"),

@@ -32,8 +32,8 @@ impl Identity {
     /// [`check_validity`](Self::check_validity).
     ///
     /// # Errors
-    /// If there is no certificate, the certificate or the key cannot be parsed, or they do not
-    /// match.
+    /// Fails if there is no certificate, the certificate or the key cannot be parsed, or they do
+    /// not match.
     pub fn from_der(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -58,12 +58,12 @@ impl Identity {
     }
 
     /// Creates an identity from a certificate chain, which starts with the end-entity certificate,
-    /// and its private key, both in PEM. The same text may be passed for both, since sections of
+    /// and its private key, both in PEM. The same data may be passed for both, since sections of
     /// other types are skipped.
     ///
     /// # Errors
-    /// Fails in the same cases as [`from_der`](Self::from_der), and if a text is malformed or lacks
-    /// the required section, or the key is encrypted.
+    /// Fails in the same cases as [`from_der`](Self::from_der), and if the PEM data is malformed or
+    /// lacks the required section, or the key is encrypted.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let sections = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
         let chain = match sections {
@@ -103,7 +103,7 @@ impl Identity {
     /// Checks whether the certificate is valid at `now`.
     ///
     /// # Errors
-    /// [`IdentityError::Expired`] or [`IdentityError::NotValidYet`].
+    /// Returns [`IdentityError::Expired`] or [`IdentityError::NotValidYet`] if it is not.
     pub fn check_validity(&self, now: SystemTime) -> Result<(), IdentityError> {
         let Contents { not_before, not_after, .. } = *self.0;
         match now {
@@ -160,7 +160,7 @@ fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime),
     moment(not_before).zip(moment(not_after)).ok_or_else(unparsable)
 }
 
-/// Returns whether a PEM text contains an encrypted key, in PKCS#8 or the older OpenSSL format.
+/// Returns whether PEM data contains an encrypted key, in PKCS#8 or the older OpenSSL format.
 fn is_encrypted(text: &[u8]) -> bool {
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")

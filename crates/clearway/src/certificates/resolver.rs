@@ -10,12 +10,12 @@ use super::{Identity, IdentityError};
 
 /// Chooses the certificate that a server presents to a client, for [`ServerConfig::with_resolver`].
 ///
-/// It is called once per handshake, on the shard's thread, so it must not block. A connection keeps
-/// its certificate; later choices affect only later connections. [`Certificates`] is an
-/// implementation that chooses by server name. The resolver is called for session resumption too,
-/// although a resumed connection presents no certificate.
+/// The resolver is called once per handshake, on the shard's thread, so it must not block. A
+/// connection keeps its certificate; later choices affect only later connections. [`Certificates`]
+/// is an implementation that chooses by server name. The resolver is called for session resumption
+/// too, although a resumed connection presents no certificate.
 ///
-/// If it panics, only that client is rejected, as with `None`; the panic is counted in
+/// If the resolver panics, only that client is rejected, as with `None`; the panic is counted in
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
 ///
 /// [`ServerConfig::with_resolver`]: crate::ServerConfig::with_resolver
@@ -34,7 +34,7 @@ pub(crate) struct Resolving(pub(crate) Arc<dyn CertificateResolver>);
 
 impl ResolvesServerCert for Resolving {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        const REFUSED: &str = "a certificate resolver panicked: its client is refused";
+        const REFUSED: &str = "certificate resolver panicked; the client is rejected";
         let identity = clearway_io::guard(REFUSED, || self.0.resolve(&client_hello)).flatten();
         identity.map(|identity| identity.certified_key())
     }
@@ -86,7 +86,7 @@ impl Certificates {
     /// Creates a set of `identities`, the first of which is the default.
     ///
     /// # Errors
-    /// [`IdentityError::NoCertificate`] if there are none.
+    /// Returns [`IdentityError::NoCertificate`] if `identities` is empty.
     pub fn new(identities: impl IntoIterator<Item = Identity>) -> Result<Self, IdentityError> {
         let table = ArcSwap::from_pointee(Table::new(identities)?);
         Ok(Self { table, refuses_unknown_names: false })
@@ -102,8 +102,8 @@ impl Certificates {
     /// handshakes in progress are not affected.
     ///
     /// # Errors
-    /// [`IdentityError::NoCertificate`] if there are none; the previous certificates then remain in
-    /// use.
+    /// Returns [`IdentityError::NoCertificate`] if `identities` is empty; the previous certificates
+    /// then remain in use.
     pub fn replace(
         &self,
         identities: impl IntoIterator<Item = Identity>,
@@ -115,7 +115,7 @@ impl Certificates {
     /// Returns whether one of the current certificates matches this DNS name, exactly or with a
     /// wildcard (RFC 9525 §6.3).
     ///
-    /// A server answers a request for any other authority with 421 (RFC 9110 §15.5.20, RFC 9114
+    /// A server responds to a request for any other authority with 421 (RFC 9110 §15.5.20, RFC 9114
     /// §3.3).
     pub fn covers(&self, name: &str) -> bool {
         self.table.load().named(name).is_some()
@@ -165,8 +165,8 @@ impl Table {
         Ok(Self { default, all, by_name })
     }
 
-    /// Returns the certificates that match a name exactly or with a wildcard, which stands for the
-    /// first label (RFC 9525 §6.3).
+    /// Returns the certificates that match a name, exactly or with a wildcard for the first label
+    /// (RFC 9525 §6.3).
     fn named(&self, name: &str) -> Option<&[Identity]> {
         let name = name.to_ascii_lowercase();
         let wildcard = || {

@@ -296,7 +296,7 @@ impl Listener for Registration {
     }
 
     fn on_failure(&self, failure: &ResponseFailure) {
-        const HOOK: &str = "a hook for failed responses panicked";
+        const HOOK: &str = "hook for failed responses panicked";
         if let Some(hook) = self.accepting.on_error.get() {
             clearway_io::guard(HOOK, || hook(failure));
         }

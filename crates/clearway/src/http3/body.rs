@@ -15,7 +15,7 @@ use super::{Error, RecvBody, SendBody};
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 type Streamed = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>;
 
-/// Number of bytes to read from a reader at once.
+/// Maximum number of bytes to read from a reader in one call.
 const READ: usize = 64 << 10;
 
 /// Capacity of a channel, in chunks.
@@ -85,9 +85,9 @@ impl Body {
         }
     }
 
-    /// Passes the header section, if this is the body of a response, to `send`, together with the
-    /// content if all of it is available immediately, including from a stream that returns it in
-    /// one piece. Otherwise returns a pump that streams the content. The message must not contain
+    /// Passes the header section of a response to `send`. If all content is available immediately,
+    /// even from a stream that returns it in one piece, the content is sent with the header
+    /// section. Otherwise returns a pump that streams the content. The message must not contain
     /// content yet, so that there is room.
     pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
         let content = match self.content {
@@ -118,7 +118,7 @@ impl Body {
 /// Streams a body's content to a message.
 pub(super) struct Pump {
     body: Streamed,
-    /// Frames that the body has returned and that were not sent yet.
+    /// Frames that the body has returned and that have not been sent yet.
     ahead: VecDeque<Given>,
     trailers: Option<HeaderMap>,
 }
@@ -127,7 +127,7 @@ pub(super) struct Pump {
 type Given = Result<Frame<Bytes>, BoxError>;
 
 impl Pump {
-    /// Returns the whole content if the body returns it immediately in one piece. Otherwise the
+    /// Returns the entire content if the body returns it immediately in one piece. Otherwise the
     /// frames that the body returned are kept.
     fn take_whole(&mut self) -> Option<Bytes> {
         // The body is polled again later by a task that waits for it.
@@ -260,8 +260,8 @@ impl http_body::Body for Body {
 
 /// Sends content to a [`Body`] piece by piece.
 ///
-/// Dropping it without [`finish`](Self::finish) means that the content is incomplete: the message
-/// is canceled.
+/// Dropping the sender without [`finish`](Self::finish) cancels the message, since its content is
+/// then incomplete.
 #[derive(Debug)]
 pub struct BodySender {
     sender: mpsc::Sender<Part>,
@@ -278,7 +278,7 @@ impl BodySender {
     /// Sends the next chunk of content without copying it, as soon as there is room.
     ///
     /// # Errors
-    /// If the message was canceled, so that the content is no longer needed.
+    /// Fails if the message was canceled, so that the content is no longer needed.
     pub async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::Data(chunk.into())).await.map_err(|_| BodyUnwanted)
     }

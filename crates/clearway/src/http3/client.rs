@@ -20,8 +20,8 @@ use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 
 /// A client's HTTP/3 connection.
 ///
-/// Clones share it; when the last one is dropped, the connection is closed after the exchanges in
-/// progress.
+/// Clones share the connection. When the last clone is dropped, the connection is closed after the
+/// exchanges in progress.
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
@@ -51,8 +51,8 @@ impl Client {
     /// after the handshake.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::NotStarted`], or the error that ended the connection before it
-    /// was established.
+    /// Returns [`Error::Config`], [`Error::NotStarted`], or the error that ended the connection
+    /// before it was established.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
@@ -124,16 +124,16 @@ impl Client {
     /// handshake (RFC 8470 §5.2).
     ///
     /// # Errors
-    /// [`Error::GoingAway`] if the request was not sent or certainly not processed; otherwise any
-    /// error in sending the request or receiving the response; see [`Error`].
+    /// Returns [`Error::GoingAway`] if the request was not sent or certainly not processed;
+    /// otherwise any error in sending the request or receiving the response; see [`Error`].
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
     /// response's body before its end.
     ///
     /// # Panics
-    /// If the body is streamed and this is called outside a tokio runtime: a separate task sends
-    /// such bodies.
+    /// Panics if the body is streamed and this is called outside a tokio runtime: a separate task
+    /// sends such bodies.
     pub async fn send<B: Into<Body>>(
         &self,
         request: Request<B>,
@@ -209,8 +209,8 @@ impl Client {
     /// [`PendingResponse`].
     ///
     /// # Errors
-    /// [`Error::GoingAway`] or the error that ended the connection. If the request itself is
-    /// invalid, both returned values report it.
+    /// Returns [`Error::GoingAway`] or the error that ended the connection. If the request itself
+    /// is invalid, both returned values report it.
     pub fn open(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
         let ends = self.begin(request)?;
         ends.0.wake_shard();
@@ -242,7 +242,7 @@ impl Client {
     /// [`Connection::migrate`](crate::Connection::migrate).
     ///
     /// # Errors
-    /// If the connection cannot migrate. It then stays on its current path.
+    /// Fails if the connection cannot migrate. It then stays on its current path.
     pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
         self.shared().clone().migrate(local).await
     }
@@ -250,7 +250,7 @@ impl Client {
     /// Waits for the next change of the connection's path. At most the last 16 events are queued.
     ///
     /// # Errors
-    /// If the connection ends.
+    /// Fails if the connection ends.
     pub async fn path_event(&self) -> Result<PathEvent, Error> {
         let wanted = self.shared().wait(Signal::Path, |state| {
             let next = state.next_path_event();
@@ -340,7 +340,7 @@ impl PendingResponse {
     /// Waits for the final response. Interim responses are skipped.
     ///
     /// # Errors
-    /// If the request could not be sent, the response is malformed or was abandoned, or the
+    /// Fails if the request could not be sent, the response is malformed or was abandoned, or the
     /// connection ended.
     pub async fn response(self) -> Result<Response<RecvBody>, Error> {
         let response = poll_fn(|context| self.0.poll_response(context)).await?;

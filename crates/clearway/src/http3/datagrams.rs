@@ -30,11 +30,11 @@ impl Datagrams {
         Self { shared: shared.clone(), key }
     }
 
-    /// Sends a datagram. It can be lost even if this succeeds.
+    /// Sends a datagram. Success does not mean that the datagram is delivered.
     ///
     /// # Errors
-    /// [`Error::Datagram`] if the datagram certainly cannot be sent. If the message was aborted,
-    /// the error that aborted it.
+    /// Returns [`Error::Datagram`] if the datagram certainly cannot be sent, or, if the message was
+    /// aborted, the error that aborted it.
     pub fn send(&self, payload: impl Into<Bytes>) -> Result<(), Error> {
         let payload = payload.into();
         self.shared.act(|state, effects| {

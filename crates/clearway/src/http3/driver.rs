@@ -77,9 +77,11 @@ pub(super) struct Core {
 /// State that only a busy connection needs.
 #[derive(Default)]
 struct Busy {
-    /// Datagrams that arrived before the event that ends their requests. Kept to reuse its memory.
+    /// Datagrams that arrived before the event that ends their requests. The vector is kept to
+    /// reuse its memory.
     datagrams: Vec<(u64, Bytes)>,
-    /// Streams to write to once all events have been processed. Kept to reuse its memory.
+    /// Streams to write to once all events have been processed. The vector is kept to reuse its
+    /// memory.
     writable: Vec<u64>,
     /// The trailer sections of messages whose stream has not ended yet.
     trailers: BTreeMap<u64, Box<HeaderMap>>,
@@ -227,7 +229,7 @@ impl<O: AppTurn> Running<'_, O> {
             turn.core.is_connected = true;
             return app.connected(turn);
         }
-        self.close(Code::NO_ERROR, "this end speaks HTTP/3");
+        self.close(Code::NO_ERROR, "this endpoint requires HTTP/3");
         self.app.ended(Error::WrongProtocol);
     }
 
@@ -248,8 +250,8 @@ impl<O: AppTurn> Running<'_, O> {
 
     /// Passes the protocol's events to the application.
     fn events(&mut self) {
-        // Writing is postponed, since an event that permits writing on a stream may be followed by
-        // one that ends it.
+        // Writing is postponed, since an event that makes a stream writable may be followed by one
+        // that ends it.
         let mut writable = match self.turn.core.busy.used() {
             Some(busy) => core::mem::take(&mut busy.writable),
             None => Vec::new(),

@@ -8,9 +8,9 @@ use super::exchanges::{Exchange, Head};
 /// Request extension that marks a request received in early data by a server (RFC 8470): an on-path
 /// attacker may have replayed it.
 ///
-/// Only requests with safe methods (RFC 9110 §9.2.1) have it: others are refused with 425 (Too
-/// Early). A handler for which processing such a request could be harmful answers with 425 too, and
-/// the client repeats the request after the handshake.
+/// Only requests with safe methods (RFC 9110 §9.2.1) have this extension: all others are rejected
+/// with 425 (Too Early). A handler that must not process a replayed request should also respond
+/// with 425; the client then repeats the request after the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Early;

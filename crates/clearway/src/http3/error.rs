@@ -42,12 +42,12 @@ pub enum Error {
     Datagram(DatagramError),
     /// This endpoint abandoned the exchange.
     Cancelled,
-    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit,
+    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) allow,
     /// and this endpoint abandoned the exchange.
     TimedOut,
     /// The task that should have responded panicked.
     Panicked,
-    /// The body could not be produced.
+    /// The body returned an error instead of content.
     Body(Arc<dyn core::error::Error + Send + Sync>),
     /// The content is larger than the caller's limit.
     TooLarge {
@@ -101,7 +101,7 @@ impl fmt::Display for Error {
                 write!(f, "the operating system cannot provide a random seed: {error}")
             }
             Self::NotStarted(failure) => failure.fmt(f),
-            Self::WrongProtocol => f.write_str("the peer does not speak HTTP/3"),
+            Self::WrongProtocol => f.write_str("the peer did not negotiate HTTP/3"),
             Self::Connection(ConnectionError::ApplicationClosed { error_code, reason }) => {
                 write!(f, "the peer closed the connection: {}", Code::new(error_code.get()))?;
                 match reason.is_empty() {
@@ -123,7 +123,7 @@ impl fmt::Display for Error {
             Self::Cancelled => f.write_str("this endpoint canceled the exchange"),
             Self::TimedOut => f.write_str("the peer made no progress for too long"),
             Self::Panicked => f.write_str("the task that handled the request panicked"),
-            Self::Body(error) => write!(f, "the body could not be produced: {error}"),
+            Self::Body(error) => write!(f, "cannot produce the body: {error}"),
             Self::TooLarge { limit } => write!(f, "the content is larger than {limit} bytes"),
         }
     }

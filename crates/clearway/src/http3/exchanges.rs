@@ -1,4 +1,5 @@
-//! The state shared between the tasks of one HTTP/3 connection and its shard: requests and their responses.
+//! The state shared between the tasks of one HTTP/3 connection and its shard: requests and their
+//! responses.
 
 use core::task::{Context, Poll};
 use std::collections::VecDeque;
@@ -161,7 +162,7 @@ impl Exchanges {
         }
         for (key, exchange) in &self.all {
             let is_needed = exchange.handles > 0 || exchange.is_changed || !exchange.is_over();
-            assert!(is_needed, "the exchange of stream {:?} is over, but kept", exchange.stream);
+            assert!(is_needed, "the exchange of stream {:?} is over but was not discarded", exchange.stream);
             let stream = exchange.stream.filter(|_| !exchange.is_over());
             assert!(stream.is_none_or(|stream| self.by_stream.get(stream) == Some(key)));
         }
@@ -341,7 +342,7 @@ impl Interim {
     }
 }
 
-/// The local message: its data that the task has sent and the transport has not taken.
+/// The local message: data that the task has sent and the transport has not taken.
 pub(super) struct Sending {
     pub(super) informational: Interim,
     pub(super) buffer: SendBuffer<Box<Error>>,
@@ -407,7 +408,7 @@ impl Sending {
         }
     }
 
-    /// Waits for room, and returns its size in bytes.
+    /// Waits until there is room, and returns the number of bytes that fit.
     pub(super) fn poll_room(
         &mut self,
         context: &Context<'_>,
@@ -418,7 +419,7 @@ impl Sending {
     }
 
     /// Waits for room in the buffer and for flow control credit from the peer. Returns the number
-    /// of bytes that both permit.
+    /// of bytes that both allow.
     pub(super) fn poll_credit(
         &mut self,
         context: &Context<'_>,

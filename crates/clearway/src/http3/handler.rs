@@ -19,7 +19,8 @@ use super::Timeouts;
 use super::driver::{Driver, Turn, speaking, supported};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
-/// Number of bytes of content to pull from a source, or to read from the transport, at once.
+/// Maximum number of bytes of content to pull from a source, or to read from the transport, in one
+/// call.
 const CHUNK: usize = 256 << 10;
 
 /// Responds to the requests on one connection inside the shard. The methods must not block.
@@ -51,7 +52,7 @@ pub trait Handler: Send {
     }
 
     /// Called when a request was aborted or malformed, its client has stopped reading the response,
-    /// or the client has made no progress for longer than the [timeouts](Self::timeouts) permit
+    /// or the client has made no progress for longer than the [timeouts](Self::timeouts) allow
     /// (H3_REQUEST_CANCELLED).
     ///
     /// A response that has begun continues if the transport can still send it.
@@ -124,7 +125,8 @@ impl RequestStream<'_> {
     /// Sends an interim response (1xx, but not 101).
     ///
     /// # Errors
-    /// If the interim response would be malformed, or the client has stopped reading the response.
+    /// Fails if the interim response would be malformed, or the client has stopped reading the
+    /// response.
     pub fn inform(&mut self, response: &Response<()>) -> Result<(), SendError> {
         self.turn.inform(self.id, response)
     }
@@ -135,8 +137,8 @@ impl RequestStream<'_> {
     /// have a body, the stream is reset with H3_INTERNAL_ERROR.
     ///
     /// # Errors
-    /// If the header section would be malformed or is too large, or the client has stopped reading
-    /// the response.
+    /// Fails if the header section would be malformed or is too large, or the client has stopped
+    /// reading the response.
     pub fn respond(
         &mut self,
         response: &Response<()>,
@@ -157,8 +159,8 @@ impl RequestStream<'_> {
         Ok(())
     }
 
-    /// Returns the priority of the response (RFC 9218): the client's request, as overridden by
-    /// [`set_priority`](Self::set_priority).
+    /// Returns the priority of the response (RFC 9218): the one that the client requested, unless
+    /// [`set_priority`](Self::set_priority) has overridden it.
     pub fn priority(&self) -> Priority {
         self.turn.priority(self.id)
     }
@@ -171,7 +173,7 @@ impl RequestStream<'_> {
     /// Sends a datagram that belongs to this extended CONNECT request (RFC 9297).
     ///
     /// # Errors
-    /// If the datagram cannot be sent; see [`DatagramError`].
+    /// Fails if the datagram cannot be sent; see [`DatagramError`].
     pub fn send_datagram(&mut self, payload: &[u8]) -> Result<(), DatagramError> {
         self.turn.send_datagram(self.id, payload)
     }
@@ -236,10 +238,10 @@ impl<H: Handler> Application for HandlerApplication<H> {
 /// Creates an endpoint at the local address `bind` that serves HTTP/3 requests inside its shards.
 ///
 /// `handlers` creates a handler for each connection; each shard has a clone of it. The
-/// configuration's application protocols are replaced by HTTP/3's.
+/// configuration's application protocols are replaced by that of HTTP/3.
 ///
 /// # Errors
-/// If the socket or the thread cannot be created, or the configuration is invalid.
+/// Fails if the socket or the thread cannot be created, or the configuration is invalid.
 pub fn serve_in_shard<H: Handler + 'static>(
     bind: SocketAddr,
     config: ServerConfig,

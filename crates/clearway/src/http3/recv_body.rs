@@ -68,11 +68,11 @@ impl RecvBody {
         Poll::Ready(self.chunks.pop_front().map(Ok))
     }
 
-    /// Waits for the whole content.
+    /// Waits for the entire content, and returns it.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the content is longer than `limit` bytes; otherwise the error that
-    /// aborted the message.
+    /// Returns [`Error::TooLarge`] if the content is longer than `limit` bytes; otherwise the error
+    /// that aborted the message.
     pub async fn bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.chunk().await {
@@ -89,7 +89,7 @@ impl RecvBody {
     /// content is discarded.
     ///
     /// # Errors
-    /// The error that aborted the message.
+    /// Returns the error that aborted the message.
     pub async fn trailers(&mut self) -> Result<Option<HeaderMap>, Error> {
         while let Some(chunk) = self.chunk().await {
             chunk?;

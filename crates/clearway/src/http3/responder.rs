@@ -14,11 +14,11 @@ use crate::bridge::Established;
 
 /// Sends the response to one request.
 ///
-/// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED, or with
+/// Dropping the responder without a response resets the stream with H3_REQUEST_CANCELLED, or with
 /// H3_INTERNAL_ERROR if the task that drops it panics.
 ///
 /// Connection-specific fields are removed from responses (RFC 9114 §4.2): Connection and the fields
-/// that its value names, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
+/// listed in its value, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
 #[derive(Debug)]
 pub struct Responder {
     send: SendBody,
@@ -77,7 +77,7 @@ impl Responder {
     /// Sends an interim response (1xx, but not 101; RFC 9110 §15.2).
     ///
     /// # Errors
-    /// If the client has canceled the request.
+    /// Fails if the client has canceled the request.
     pub fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.send.inform(response)
     }
@@ -87,8 +87,8 @@ impl Responder {
     /// Content is omitted from responses that must not have any (responses to HEAD, 204 and 304).
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the client has canceled the request, [`Error::Send`] if the response
-    /// would be malformed, [`Error::Body`] if its body fails, or the error that ended the
+    /// Returns [`Error::Stopped`] if the client has canceled the request, [`Error::Send`] if the
+    /// response would be malformed, [`Error::Body`] if its body fails, or the error that ended the
     /// connection.
     ///
     /// # Cancel safety
@@ -103,7 +103,7 @@ impl Responder {
     }
 
     /// Sends the part of the response that is available immediately, and returns the pump for the
-    /// rest. Without a pump, the whole response is sent, even if the returned sending half is
+    /// rest. Without a pump, the entire response is sent, even if the returned sending half is
     /// dropped.
     pub(super) fn begin<B: Into<Body>>(self, response: Response<B>) -> (SendBody, Option<Pump>) {
         let (mut parts, body) = response.into_parts();

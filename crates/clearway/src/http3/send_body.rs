@@ -14,12 +14,12 @@ use super::exchanges::{Effects, Exchange, Failure, Head, Shared};
 use super::{Datagrams, Error};
 use crate::bridge::SendState;
 
-/// Number of bytes that [`AsyncWrite`] copies at once.
+/// Maximum number of bytes that [`AsyncWrite`] copies in one call.
 const COPY: usize = 64 << 10;
 
 /// The sending half of one message: send content, then call [`finish`](Self::finish).
 ///
-/// Dropping it earlier cancels the message: the peer gets H3_REQUEST_CANCELLED, or
+/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or
 /// H3_INTERNAL_ERROR if a task on a server drops it in a panic. A peer never mistakes a partial
 /// message for a complete one.
 ///
@@ -28,7 +28,7 @@ const COPY: usize = 64 << 10;
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
-    /// Set if the whole message was passed on or canceled, so that dropping this has no effect.
+    /// Set if the entire message was passed on or canceled, so that dropping this has no effect.
     is_committed: bool,
     /// Set if the message must not have content (RFC 9110 §6.4.1), so that content is omitted.
     is_bodiless: bool,
@@ -51,9 +51,9 @@ impl SendBody {
     /// as a whole.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the other handle
-    /// of a client's request was dropped, [`Error::Send`] if the content is longer than the
-    /// content-length field states, or the error that ended the connection.
+    /// Returns [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the
+    /// other handle of a client's request was dropped, [`Error::Send`] if the content is longer
+    /// than the content-length field states, or the error that ended the connection.
     ///
     /// # Cancel safety
     /// If the future is dropped, no part of the chunk is sent.
@@ -124,7 +124,7 @@ impl SendBody {
         .await
     }
 
-    /// Waits until the peer's flow control permits more content than has been written and there is
+    /// Waits until the peer's flow control allows more content than has been written and there is
     /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
     ///
     /// A task that produces content only when it has credit buffers little for a peer that does not
@@ -164,11 +164,11 @@ impl SendBody {
     /// Ends the message, and waits until the transport has taken all of it.
     ///
     /// # Errors
-    /// [`Error::Send`] if the content is shorter than the content-length field states, or an error
-    /// of [`write_chunk`](Self::write_chunk).
+    /// Returns [`Error::Send`] if the content is shorter than the content-length field states, or
+    /// an error of [`write_chunk`](Self::write_chunk).
     ///
     /// # Cancel safety
-    /// After the first poll, the whole message is sent even if the future is dropped.
+    /// After the first poll, the entire message is sent even if the future is dropped.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.commit(None);
         poll_fn(|context| self.poll_over(context)).await
@@ -287,7 +287,7 @@ impl SendBody {
         })?
     }
 
-    /// Waits until the transport has taken the whole message.
+    /// Waits until the transport has taken the entire message.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shared.act(|state, effects| match state.app.all.get_mut(self.key) {
             Some(exchange) => exchange.send.poll_over(context, effects),
@@ -344,7 +344,7 @@ impl SendBody {
 }
 
 /// Aborts a message that the peer has not fully acknowledged; see [`SendBody::abort_handle`].
-/// Dropping it has no effect.
+/// Dropping the handle has no effect.
 pub struct AbortHandle {
     shared: Weak<Shared>,
     stream: u64,

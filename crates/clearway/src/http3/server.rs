@@ -18,7 +18,7 @@ use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server for tasks.
 ///
-/// When it is dropped, new clients are refused. Responses to requests that were
+/// When the server is dropped, new clients are refused. Responses to requests that were
 /// [accepted](Self::accept) can still be sent; other requests are rejected (H3_REQUEST_REJECTED),
 /// so that clients can send them elsewhere.
 pub struct Server {
@@ -28,10 +28,10 @@ pub struct Server {
 
 impl Server {
     /// Creates a server at the local address `bind`; port 0 means any free port. The
-    /// configuration's application protocols are replaced by HTTP/3's.
+    /// configuration's application protocols are replaced by that of HTTP/3.
     ///
     /// # Errors
-    /// If the socket or the thread cannot be created, or the configuration is invalid.
+    /// Fails if the socket or the thread cannot be created, or the configuration is invalid.
     pub fn bind(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
         Self::bind_with(bind, config, Config::default())
     }
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Abandons streams on which the client makes no progress. Without timeouts, the server waits
-    /// for such streams as long as the connection lasts. Only the first call has an effect.
+    /// for such streams until the connection ends. Only the first call has an effect.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
         self.accepting.set_timeouts(timeouts);
         self
@@ -72,7 +72,7 @@ impl Server {
     /// WARN, with or without a hook. Failures that the client causes, by canceling its request or
     /// going away, are not reported.
     ///
-    /// The hook is called on the thread of a shard, so it must not block. It is called with
+    /// The hook is called on the thread of a shard, so it must not block. It applies to
     /// [`serve`](Self::serve), [`serve_on_shards`](Self::serve_on_shards) and
     /// [`accept`](Self::accept). Only the first hook is used.
     pub fn on_error(self, hook: impl Fn(&ResponseFailure) + Send + Sync + 'static) -> Self {
@@ -83,8 +83,8 @@ impl Server {
     /// Sets how many unread bytes of a request are read and discarded after its response before
     /// STOP_SENDING is sent (RFC 9114 §4.1). The default is 8 MiB.
     ///
-    /// With 0, STOP_SENDING is sent immediately, and some clients then ignore the response. Applies
-    /// to connections that begin later.
+    /// With 0, STOP_SENDING is sent immediately, and some clients then ignore the response. The
+    /// limit applies only to new connections.
     pub fn discard_limit(self, bytes: u64) -> Self {
         self.accepting.set_discard_limit(bytes);
         self
@@ -104,7 +104,7 @@ impl Server {
     ///
     /// Returns `None` when the server was [shut down](Self::shutdown), or its endpoint was closed
     /// or has [failed](Endpoint::failure), and its last connection is gone. Any number of tasks may
-    /// accept.
+    /// call this at the same time.
     ///
     /// Requests that are not accepted remain queued; the transport's limit on open streams bounds
     /// their number per connection. A request is returned even if its client has since closed the
@@ -144,8 +144,8 @@ impl Server {
     /// [`tokio::task::spawn_blocking`]. If this is called in a tokio runtime, the tasks run inside
     /// it, and can await these as well as timers, sockets and files.
     ///
-    /// When the runtime shuts down, the tasks are dropped like its own tasks, and further requests
-    /// are reset.
+    /// When the runtime shuts down, the tasks are dropped like its own tasks, and new requests are
+    /// reset.
     ///
     /// # Cancel safety
     /// If this future is dropped, the server still responds to requests until it is shut down.

@@ -25,11 +25,11 @@ pub(super) struct Tasks {
     /// Number of exchanges that the protocol or a task still needs.
     exchanges: u64,
     listener: Option<Box<dyn Listener>>,
-    /// Kept to reuse its memory.
+    /// Kept between batches to reuse its memory.
     effects: Effects,
-    /// Kept to reuse its memory.
+    /// Kept between batches to reuse its memory.
     changed: Vec<usize>,
-    /// Set during processing, so still set if the application panicked.
+    /// Set during processing, and still set afterward if the application has panicked.
     is_processing: bool,
 }
 
@@ -72,7 +72,7 @@ impl Tasks {
     /// responded may not wait for the outcome.
     fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
         for Failure { stream, error } in failures {
-            tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
+            tracing::warn!(stream, %error, "response failed; stream reset with H3_INTERNAL_ERROR");
             if let Some(listener) = &self.listener {
                 listener.on_failure(&ResponseFailure { error, remote_address, stream });
             }
@@ -145,7 +145,7 @@ impl Drop for Tasks {
     fn drop(&mut self) {
         self.shared
             .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
-        // Effects are left over if there was a panic.
+        // A panic leaves effects that were not carried out.
         self.effects.carry_out(&self.shared);
         if let Some(listener) = &mut self.listener {
             listener.on_gone();
@@ -161,8 +161,8 @@ mod tests {
     use crate::bridge::Established;
 
     /// The shard and the tasks used 880 bytes per connection when last measured. The states of the
-    /// transport and of HTTP/3 are not included: `limits/tests/idle.rs` counts them. Growth by a
-    /// twentieth fails the test.
+    /// transport and of HTTP/3 are not included: `limits/tests/idle.rs` counts them. Growth by 5 %
+    /// fails the test.
     #[test]
     fn an_idle_connection_takes_little_here() {
         let sizes = [size_of::<Driver<Tasks>>(), size_of::<Shared>(), size_of::<Established>()];

@@ -27,7 +27,7 @@ const MAX_LOOKS: usize = 1000;
 /// Runtimes that have tasks on shards.
 static RUNTIMES: Mutex<Vec<(Id, Weak<Owner>)>> = Mutex::new(Vec::new());
 
-/// A tokio runtime whose shutdown is detected as long as a clone of this handle exists.
+/// A tokio runtime whose shutdown is detected while a clone of this handle exists.
 #[derive(Clone)]
 pub(crate) struct Runtime(Arc<Owner>);
 
@@ -90,7 +90,7 @@ impl Runtime {
         Some(Self(owner))
     }
 
-    /// Enters the runtime to poll a task; `None` if it has ended.
+    /// Enters the runtime to poll a task; `None` if the runtime has ended.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let Owner { handle, life } = &*self.0;
         let gate = Gate::of_this_thread(&life.gates).0.read();

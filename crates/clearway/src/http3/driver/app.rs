@@ -11,7 +11,7 @@ use super::turn::Turn;
 
 /// The application of one connection: tasks, or a handler in the shard.
 pub(in crate::http3) trait App: Send {
-    /// Work that a turn defers until after it.
+    /// Work that a turn defers until the turn has ended.
     type News;
     /// The application for the duration of a turn. For tasks, it holds their lock.
     type Open<'a>: AppTurn<News = Self::News>
@@ -28,10 +28,10 @@ pub(in crate::http3) trait App: Send {
         false
     }
 
-    /// Prepares for the turns of one call of the driver.
+    /// Called before the turns that one call of the driver runs.
     fn begin(&mut self) {}
 
-    /// Ends the turns of one call of the driver.
+    /// Called after the turns that one call of the driver runs.
     fn end(&mut self) {}
 
     /// Frees the memory that only a busy connection needs.
@@ -101,7 +101,7 @@ pub(in crate::http3) trait AppTurn {
     /// Called when the peer has abandoned its message.
     fn reset(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code);
 
-    /// Called when the peer does not want the rest of the local message.
+    /// Called when the peer has stopped reading the local message.
     fn stopped(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code);
 
     /// Called when both messages have been abandoned because of a peer error.

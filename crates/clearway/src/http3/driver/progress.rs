@@ -30,8 +30,8 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// Returns the interval between checks, so that a timeout is late by at most an eighth of its
-    /// length.
+    /// Returns the interval between checks, chosen so that a timeout is late by at most an eighth
+    /// of its length.
     pub(super) fn interval(&self) -> Duration {
         (self.request.min(self.send) / 8).max(Duration::from_millis(1))
     }
@@ -51,12 +51,12 @@ pub(super) enum Stalled {
 pub(super) struct StallSample {
     pub(super) stream: u64,
     pub(super) progress: StreamProgress,
-    /// Whether the request is incomplete, and either its header section is too or a task waits for
-    /// more.
+    /// Whether the request is incomplete, and either its header section is incomplete too or a task
+    /// waits for more content.
     pub(super) awaits_request: bool,
 }
 
-/// A counter, and the time since which it has not changed.
+/// A counter and the time of its last change.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     count: u64,
@@ -68,7 +68,7 @@ impl Mark {
         Self { count, since }
     }
 
-    /// Returns how long `count` has not changed. If `is_waiting` is false, the timer restarts.
+    /// Returns the time since `count` last changed. If `is_waiting` is false, the timer restarts.
     fn age(&mut self, now: Timestamp, count: u64, is_waiting: bool) -> Duration {
         if !is_waiting || count != self.count {
             *self = Self::new(count, now);

@@ -14,8 +14,8 @@ use super::Core;
 pub(in crate::http3) struct Turn<'a> {
     pub(super) core: &'a mut Core,
     pub(super) streams: QuicStreams<'a>,
-    /// Whether the connection has ended. All received data is then passed on, however much it is;
-    /// flow control has limited its size.
+    /// Whether the connection has ended. All received data is then passed on, regardless of its
+    /// size, which flow control has limited.
     pub(super) is_draining: bool,
 }
 

@@ -127,5 +127,5 @@ fn a_connection_of_another_protocol_is_closed(face: Face) {
     let mut pair = Pair::raw(face, None, &Configs::new(b"other", transport()));
     let client = pair.client.clone();
     let error = pair.get(async move { client.closed().await });
-    assert!(error.to_string().contains("this end speaks HTTP/3"), "{error}");
+    assert!(error.to_string().contains("this endpoint requires HTTP/3"), "{error}");
 }

@@ -205,7 +205,7 @@ impl AppTurn for Batch<'_> {
         }
     }
 
-    /// Stops requests of which the remaining content is only being discarded.
+    /// Stops requests whose remaining content is only being discarded.
     fn give_up_unwanted(&mut self, turn: &mut Turn<'_>) {
         self.stop_discarding(turn);
     }

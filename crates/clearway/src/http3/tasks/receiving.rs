@@ -6,7 +6,7 @@ use super::super::Error;
 use super::super::driver::Turn;
 use super::batch::Batch;
 
-/// Number of bytes of content to read from the transport at once.
+/// Maximum number of bytes of content to read from the transport in one call.
 const READ: usize = 256 << 10;
 
 impl Batch<'_> {
@@ -58,8 +58,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Stops requests of which the remaining content is only being discarded, since the connection
-    /// is ending.
+    /// Stops requests whose remaining content is only being discarded, since the connection is
+    /// ending.
     pub(super) fn stop_discarding(&mut self, turn: &mut Turn<'_>) {
         let app = &mut self.state.app;
         for (stream, key) in app.by_stream.iter().collect::<Vec<_>>() {

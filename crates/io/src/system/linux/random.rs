@@ -6,7 +6,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// [`Random::from_seed`](clearway_units::Random::from_seed).
 ///
 /// # Errors
-/// If the operating system cannot provide a seed.
+/// Fails if the operating system cannot provide a seed.
 pub fn seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
     let mut filled = 0;

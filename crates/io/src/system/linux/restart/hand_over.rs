@@ -97,8 +97,8 @@ pub fn inherit(
 /// listening socket. If there is no process to replace, the next process can connect from here on.
 ///
 /// # Errors
-/// If the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause; other
-/// errors of the system.
+/// Fails if the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause;
+/// other errors of the system.
 pub fn prepare(
     hot_restart: HotRestart,
     threads: Vec<(OwnedFd, Arc<dyn Replaceable>)>,
