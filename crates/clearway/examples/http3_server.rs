@@ -16,7 +16,7 @@ async fn answer(request: Request<RecvBody>) -> Response<Body> {
     println!("server: {} {}", request.method(), request.uri().path());
     match request.uri().path() {
         "/" => Response::new(Body::from("Nobody may stop here.\n")),
-        // Content is sent back as it arrives; a client that does not read is slowed down by flow control.
+        // Echoes content as it arrives; flow control slows down a client that does not read.
         "/echo" => Response::new(Body::from(request.into_body())),
         _ => {
             let mut response = Response::new(Body::empty());

@@ -574,7 +574,8 @@ impl ServerConfig {
         self
     }
 
-    /// Like [`preferred_address_v4`](Self::preferred_address_v4), for clients that connect over IPv6.
+    /// Like [`preferred_address_v4`](Self::preferred_address_v4), for clients that connect over
+    /// IPv6.
     pub fn preferred_address_v6(mut self, address: SocketAddrV6) -> Self {
         self.preferred_addresses.v6 = Some(address);
         self

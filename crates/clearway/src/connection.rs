@@ -309,7 +309,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the datagram cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it
-    /// is larger than the whole queue.
+    /// is larger than the entire queue.
     ///
     /// # Cancel safety
     /// If the future is dropped, the datagram is not sent.
@@ -359,8 +359,8 @@ impl Connection {
     /// newest 16,384 outcomes are queued.
     ///
     /// # Errors
-    /// [`NotEnabled`](DatagramWaitError::NotEnabled), immediately, without that setting; otherwise
-    /// the error that ended the connection.
+    /// Returns [`NotEnabled`](DatagramWaitError::NotEnabled) immediately without that setting;
+    /// otherwise the error that ended the connection.
     ///
     /// # Cancel safety
     /// If the future is dropped, no outcome is lost.
@@ -397,8 +397,8 @@ impl Connection {
     /// Waits for the next unreliable datagram from the peer.
     ///
     /// # Errors
-    /// [`NotEnabled`](DatagramWaitError::NotEnabled), immediately, if this endpoint accepts no
-    /// datagrams, which is the default
+    /// Returns [`NotEnabled`](DatagramWaitError::NotEnabled) immediately if this endpoint accepts
+    /// no datagrams, which is the default
     /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size));
     /// otherwise the error that ended the connection.
     ///

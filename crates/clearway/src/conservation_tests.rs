@@ -89,13 +89,13 @@ fn each_datagram_has_an_outcome_and_what_is_acknowledged_was_read() {
         raw.world.spawn(async move {
             while let Ok(data) = server.read_datagram().await {
                 let number = u64::from_be_bytes(data[..8].try_into().unwrap());
-                assert!(numbers.lock().unwrap().insert(number), "{number} came twice");
+                assert!(numbers.lock().unwrap().insert(number), "{number} arrived twice");
             }
         });
         let giving = raw.world.spawn(give(raw.client.clone(), seed, waits));
         let (_, (given, refused)) = raw.world.wait(&giving, 60 * SECOND).unwrap();
         assert_eq!(given.len() as u64 + refused, 300);
-        assert!(!waits || refused == 0, "who waits is not refused");
+        assert!(!waits || refused == 0, "datagrams are not rejected if the task waits");
         raw.world.run_for(30 * SECOND);
         let (outcomes, read) = (outcomes.lock().unwrap(), read.lock().unwrap());
         let mut last = BTreeMap::new();
@@ -154,7 +154,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
         let mut random = Random::from_number(seed);
         let mut raw = Raw::new(transport(false));
         let sizes = [random.below(6000), 1 + random.below(6000)].map(|size| size as usize);
-        // This is more pieces than are taken from the transport at once.
+        // This is more pieces than are taken from the transport in one call.
         let pieces = 60;
         let client = raw.client.clone();
         let mut streams = raw.get(async move {

@@ -93,5 +93,5 @@ fn a_connection_that_rests_gives_back_what_it_shares_with_tasks() {
             return;
         }
     }
-    panic!("the connection does not rest");
+    panic!("the connection does not become idle");
 }

@@ -57,7 +57,7 @@ impl fmt::Display for ConfigError {
             Self::PreferredAddress(address) => {
                 write!(
                     f,
-                    "{address} cannot be a preferred address: expected the unicast address of a host"
+                    "{address} cannot be a preferred address: it is not the address of a single host"
                 )
             }
             Self::TooManyShards { limit } => {

@@ -36,8 +36,7 @@ impl Observers {
     }
 
     pub(crate) fn observer(&self, side: Side) -> Option<Box<dyn Observer>> {
-        const UNOBSERVED: &str =
-            "observer factory panicked; the connection has no observer";
+        const UNOBSERVED: &str = "observer factory panicked; the connection has no observer";
         let factory = self.0.as_ref()?;
         clearway_io::guard(UNOBSERVED, || factory.observer(side)).flatten()
     }

@@ -11,7 +11,8 @@ use clearway_wire::Version;
 pub(crate) struct GuardedStore(pub(crate) Arc<dyn SessionStore>);
 
 const NOT_KEPT: &str = "session store panicked; a session or token was not stored";
-const NOT_USED: &str = "session store panicked; the connection cannot use a stored session or token";
+const NOT_USED: &str =
+    "session store panicked; the connection cannot use a stored session or token";
 
 impl SessionStore for GuardedStore {
     fn put_session(&self, server_name: &str, session: SavedSession) {

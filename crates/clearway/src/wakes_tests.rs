@@ -157,7 +157,7 @@ fn a_writer_continues_when_the_peer_reads_and_fails_when_it_does_not_want_more()
     });
     let limit = DELAY * 2 * (2 << 20) as u32 / STREAM_WINDOW as u32;
     let (took, ()) = raw.world.wait(&reading, 30 * SECOND).unwrap();
-    assert!(took <= limit * 5 / 4, "{took:?} for what takes {limit:?}");
+    assert!(took <= limit * 5 / 4, "{took:?} instead of {limit:?}");
     outcome.take().unwrap().1.unwrap();
 }
 
@@ -239,7 +239,7 @@ fn the_end_of_a_connection_reaches_those_who_wait() {
     assert_eq!(took, DELAY);
 }
 
-/// More datagrams than the queue holds are sent at once: each batch makes room for the next.
+/// More datagrams than the queue holds are sent immediately: each batch makes room for the next.
 #[test]
 fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     let mut raw = Raw::new(small());
@@ -272,7 +272,10 @@ fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     });
     raw.world.settle();
     let at_once = tasks.map(|task| task.take().is_some());
-    assert_eq!(at_once, [true; 2], "those that fit in the congestion window leave at once");
+    assert_eq!(
+        at_once, [true; 2],
+        "datagrams that fit in the congestion window are sent immediately"
+    );
 }
 
 /// With every packet lost, no incoming packet can wake a task.

@@ -1,5 +1,5 @@
-//! Tests the cost of a process's first random bytes. The test needs a process of its own, since
-//! other code might draw random bytes first.
+//! Tests the cost of a process's first random bytes. The test needs a separate process, since other
+//! code might draw random bytes first.
 
 use std::thread;
 use std::time::Duration;

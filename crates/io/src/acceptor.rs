@@ -55,8 +55,8 @@ pub struct Admission {
     /// shard's loop. While datagrams arrive faster than the shard receives them, handshakes get a
     /// quarter of its time. Up to 256 clients with 1 MiB of datagrams can wait, or 1,024 with 4 MiB
     /// if their address is validated. Additional clients without a validated address get a Retry
-    /// packet too. A turn sends one Retry packet. Up to 256 clients with 1 MiB can wait for one,
-    /// and the datagrams of additional clients are dropped
+    /// packet too. The shard sends at most one Retry packet per turn. Up to 256 clients with 1 MiB
+    /// can wait for a Retry packet, and the datagrams of additional clients are dropped
     /// ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
     pub retry_above: usize,
     /// The addresses of load balancers that prepend a [preface](clearway_wire::preface) with the
@@ -78,7 +78,7 @@ pub struct Admission {
 }
 
 impl Default for Admission {
-    /// Returns an admission control without Retry packets and without balancers.
+    /// Returns settings without Retry packets and without balancers.
     fn default() -> Self {
         Self { retry_above: usize::MAX, balancers: Vec::new() }
     }

@@ -13,8 +13,8 @@ pub trait Application: Send {
     /// may use the connection; the shard sends the resulting datagrams.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
-    /// Returns the time at which to call [`process`](Self::process) at the latest, whatever happens
-    /// on the connection before that. Called after each call of `process`.
+    /// Returns the latest time at which to call [`process`](Self::process), even if nothing happens
+    /// on the connection. Called after each call of `process`.
     fn deadline(&self) -> Option<Timestamp> {
         None
     }

@@ -20,7 +20,8 @@ pub(crate) struct Balancers(Arc<[IpAddr]>);
 
 impl Balancers {
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are more than [`MAX_BALANCERS`].
+    /// Returns [`InvalidInput`](io::ErrorKind::InvalidInput) if there are more than
+    /// [`MAX_BALANCERS`].
     pub(crate) fn new(addresses: &[IpAddr]) -> io::Result<Self> {
         let mut addresses: Vec<_> = addresses.iter().map(IpAddr::to_canonical).collect();
         addresses.sort_unstable();

@@ -15,12 +15,12 @@ pub enum MigrateFailure {
     OtherFamily(SocketAddr),
     /// The shard has reached its limit of sockets for migrating connections.
     TooManySockets {
-        /// The limit.
+        /// The maximum number of sockets.
         limit: usize,
     },
     /// No socket could be opened at the address, or the server cannot be reached from there.
     Socket {
-        /// The address.
+        /// The local address.
         local: SocketAddr,
         /// The error of the operating system.
         error: Arc<io::Error>,
@@ -36,7 +36,7 @@ impl fmt::Display for MigrateFailure {
                 write!(f, "the server cannot be reached from {local}: the address families differ")
             }
             Self::TooManySockets { limit } => {
-                write!(f, "{limit} sockets are open for connections that migrate")
+                write!(f, "too many sockets for migrating connections: the limit is {limit}")
             }
             Self::Socket { local, error } => write!(f, "cannot use a socket at {local}: {error}"),
             Self::Refused(error) => error.fmt(f),
@@ -47,7 +47,7 @@ impl fmt::Display for MigrateFailure {
 impl core::error::Error for MigrateFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // The text of these variants includes the text of the wrapped error.
+            // The messages of these variants include that of the wrapped error.
             Self::Socket { error, .. } => error.source(),
             Self::Refused(error) => error.source(),
             Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
@@ -104,7 +104,7 @@ impl fmt::Display for ConnectFailure {
             Self::ShuttingDown => f.write_str("the endpoint is being shut down"),
             Self::ShardFailed(failure) => write!(f, "the endpoint has failed: {failure}"),
             Self::Panicked => {
-                f.write_str("code of the application panicked while the connection was started")
+                f.write_str("application code panicked while starting the connection")
             }
         }
     }
@@ -113,7 +113,7 @@ impl fmt::Display for ConnectFailure {
 impl core::error::Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // The text of these variants includes the text of the wrapped error.
+            // The messages of these variants include that of the wrapped error.
             Self::Endpoint(error) => error.source(),
             Self::ShardFailed(failure) => failure.source(),
             Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,

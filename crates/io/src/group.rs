@@ -52,8 +52,8 @@ pub struct GroupOptions {
     /// and for [preferred addresses](ServerConfig::preferred_addresses), the group opens its own
     /// sockets.
     pub sockets: Vec<UdpSocket>,
-    /// Lets the group replace the group of a running process, and be replaced later. If there is
-    /// such a process, its sockets are used.
+    /// Allows the group to replace the group of a running process, and to be replaced later. If
+    /// there is such a process, its sockets are used.
     pub hot_restart: Option<HotRestart>,
     /// QUIC-LB configuration for connection IDs, so that balancers can route them. In a hot
     /// restart, both processes must have connection IDs of the same length, or neither may use
@@ -127,7 +127,7 @@ impl ShardGroup {
     ///
     /// # Errors
     /// Fails if the group was started without QUIC-LB, the length of IDs would change, or the
-    /// system provides no random seed.
+    /// operating system cannot provide a random seed.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         let shared = self.quic_lb.as_ref().ok_or(RotateQuicLbError::NotConfigured)?;
@@ -147,11 +147,11 @@ impl ShardGroup {
 /// shard that accepted or started it: its connection IDs encode the shard (so
 /// [`id_generator`](EndpointConfig::id_generator) has an effect only with a single shard), and the
 /// kernel delivers datagrams with these IDs to the shard's socket; see [`Steering`]. Until a client
-/// receives the first response, it uses a connection ID of its own choice, which determines its
-/// shard, whatever the client's address. Without a steering program, with sockets that were passed
-/// in, or with balancers, a hash of addresses and ports selects the shard instead. If the client's
-/// address then changes before the first response, its packets may reach another shard, which
-/// treats them as those of another client.
+/// receives the first response, it uses a connection ID that it has chosen, which determines its
+/// shard, regardless of the client's address. Without a steering program, with sockets that were
+/// passed in, or with balancers, a hash of addresses and ports selects the shard instead. If the
+/// client's address then changes before the first response, its packets may reach another shard,
+/// which treats them as those of another client.
 ///
 /// A server has two sockets per address and shard, except with sockets that were passed in or with
 /// balancers: one for packets with long headers, and one for all others. So a flood of Initial
@@ -176,7 +176,8 @@ impl ShardGroup {
 ///
 /// # Errors
 /// Fails if there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an
-/// address cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// address cannot be bound, or the operating system cannot provide a random seed, an event
+/// descriptor or a thread.
 pub fn spawn_group(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -194,10 +195,10 @@ pub fn spawn_group(
 /// its last handle is dropped.
 ///
 /// # Errors
-/// As for [`spawn_group`]; [`InvalidInput`](io::ErrorKind::InvalidInput) if the sockets passed in
-/// have different addresses or their number differs from the number of shards; and handover errors,
-/// whose cause is a [`HotRestartError`]. After a handover error, the running process is not
-/// replaced, and continues.
+/// Fails in the same cases as [`spawn_group`]; with [`InvalidInput`](io::ErrorKind::InvalidInput)
+/// if the sockets passed in have different addresses or their number differs from the number of
+/// shards; and if the handover fails, with a [`HotRestartError`] as the cause. The running process
+/// is then not replaced, and continues.
 pub fn spawn_group_with(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -267,7 +268,7 @@ pub(crate) fn spawn_steered(
         None => {
             let sockets = match given.is_empty() {
                 true => open(address, count, server.as_mut(), &balancers)?,
-                // No further sockets need to be permitted at the address of these.
+                // No additional sockets need to be allowed at the address of these.
                 false => sockets::given(given, count, server.as_mut())?,
             };
             let steering = long_headers::steer(&sockets, format, steering);

@@ -353,7 +353,7 @@ fn a_full_queue_is_counted() {
     blocked.recv().unwrap();
     let mut statistics = group.shards()[0].statistics();
     while statistics.hand_over_dropped == 0 {
-        // Sends no more at once than fits into a small socket buffer.
+        // Sends no more in one burst than fits into a small socket buffer.
         for socket in &sockets {
             socket.send_to(&short_header(1), address(&group)).unwrap();
         }
@@ -376,7 +376,7 @@ fn a_connection_id_of_no_shard_stays_where_it_came() {
     // With three shards, 255 belongs to no shard, and 254 to the third.
     socket.send_to(&short_header(255), address(&group)).unwrap();
     let reset = socket.recv(&mut [0; 100]).unwrap();
-    assert!(reset < 60, "a stateless reset is shorter than what it answers");
+    assert!(reset < 60, "a stateless reset is shorter than the packet that triggers it");
     let counted = total(&group);
     assert_eq!((counted.handed_over, counted.datagrams_unknown), (0, 1));
     assert_eq!(counted.stateless_resets_sent, 1);

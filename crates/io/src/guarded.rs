@@ -71,7 +71,7 @@ impl GuardedObserver {
 impl Observer for GuardedObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let Some(observer) = &mut self.0 else { return };
-        let consequence = "an observer panicked: its connection continues without it";
+        let consequence = "observer panicked; its connection continues without an observer";
         if guarded(consequence, || observer.observe(now, observation)).is_err() {
             let observer = self.0.take();
             // Report a panicking observer only once.
@@ -83,13 +83,12 @@ impl Observer for GuardedObserver {
 impl Drop for GuardedObserver {
     fn drop(&mut self) {
         if let Some(observer) = self.0.take() {
-            let _ = guarded("an observer panicked when it was dropped", || drop(observer));
+            let _ = guarded("observer panicked while being dropped", || drop(observer));
         }
     }
 }
 
-const ENDS_CONNECTION: &str =
-    "an application panicked: its connection is closed with INTERNAL_ERROR";
+const ENDS_CONNECTION: &str = "application panicked; its connection is closed with INTERNAL_ERROR";
 
 /// An application whose panics are caught; `None` once it has panicked.
 pub(crate) struct Guarded(Option<Box<dyn Application>>);
@@ -104,7 +103,7 @@ impl Guarded {
         Self(None)
     }
 
-    /// Runs the application. Returns the time at which it wants to run again.
+    /// Runs the application. Returns the time at which to run the application again.
     pub(crate) fn process(
         &mut self,
         now: Timestamp,
@@ -127,7 +126,7 @@ impl Guarded {
 
     /// Notifies the application that the connection is closed, and drops it.
     pub(crate) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
-        const WAS_GONE: &str = "an application panicked when its connection was gone";
+        const WAS_GONE: &str = "application panicked after its connection had ended";
         self.call(WAS_GONE, |application| application.closed(statistics))?;
         let application = self.0.take();
         guarded(WAS_GONE, || drop(application))

@@ -7,7 +7,7 @@
 //! [migrated](ConnectionWaker::migrate). All work for a connection happens on this thread: the
 //! shard decrypts and builds packets, and calls the connection's [`Application`] once per batch,
 //! without a lock or a task hop. Other threads communicate with a shard through its handle, with at
-//! most one lock per batch. Several shards that share nothing can listen at one port:
+//! most one lock per batch. Several shards that share nothing can listen on one port:
 //! [`spawn_group`]. A process can take over the port of a running process: see [`HotRestart`]. This
 //! also works for processes whose threads are not shards: see [`hand_over`].
 //!

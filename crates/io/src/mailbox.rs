@@ -310,13 +310,13 @@ impl ShardHandle {
     }
 
     /// Sets how long the shard busy-polls before it sleeps. The limit is capped at one millisecond.
-    /// Off by default. Takes effect at the shard's next sleep.
+    /// Busy polling is off by default. A new limit takes effect at the shard's next sleep.
     ///
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
     /// CPU time. If the peer responds faster, busy polling shortens round trips and uses less CPU
     /// time, but the thread keeps its core busy as long as polls succeed. After consecutive
-    /// fruitless polls, the shard skips polling for the next 1, 3, 7 and at most 63 sleeps, so an
-    /// idle shard sleeps.
+    /// fruitless polls, the shard skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so
+    /// an idle shard sleeps.
     pub fn set_busy_poll(&self, limit: Duration) {
         // The limit is at most one millisecond, so its nanoseconds fit.
         let nanoseconds = limit.min(MAX_BUSY_POLL).as_nanos() as u64;
@@ -342,7 +342,7 @@ impl ShardHandle {
         self.0.mailbox.failure().cloned()
     }
 
-    /// Returns the shard's statistics so far.
+    /// Returns the shard's statistics.
     pub fn statistics(&self) -> ShardStatistics {
         self.0.mailbox.statistics.read()
     }
@@ -402,7 +402,7 @@ impl ConnectionWaker {
         }
     }
 
-    /// Returns a number that identifies this connection among all existing ones.
+    /// Returns a number that identifies this connection among all existing connections.
     pub(crate) fn place(&self) -> usize {
         Arc::as_ptr(&self.target).addr()
     }
@@ -434,7 +434,7 @@ impl ConnectionWaker {
     }
 
     /// Migrates a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means
-    /// any free port, and 0.0.0.0 or :: the IP address of the route to the server. If another
+    /// any free port, and 0.0.0.0 or :: means the IP address of the route to the server. If another
     /// connection of the shard has migrated to the same address and port, both use one socket. The
     /// shard's own address selects its original socket again. A socket is closed when no connection
     /// uses it any more.

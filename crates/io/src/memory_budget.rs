@@ -20,17 +20,17 @@ use crate::mailbox::ConnectionWaker;
 /// Divisor for the default budget: connections may use 1/`PART` of the memory of the process.
 const PART: u64 = 2;
 
-/// Number of bytes that an idle, compacted connection counts at least; it uses about 7 KB.
+/// Minimum number of bytes charged for an idle, compacted connection, which uses about 7 KB.
 const CONNECTION: u64 = 8 << 10;
 
-/// Number of bytes that an established connection counts unless it is compacted: about 30 KB of
+/// Number of bytes charged for an established connection unless it is compacted: about 30 KB of
 /// keys, streams and packets in flight.
 const ACTIVE: u64 = 32 << 10;
 
 /// Number of bytes of `ACTIVE` that cover the state of a few streams and small messages.
 const INCLUDED: u64 = 4 << 10;
 
-/// Number of bytes that a connection counts until its handshake is complete: keys, certificates,
+/// Number of bytes charged for a connection until its handshake is complete: keys, certificates,
 /// and handshake data to send.
 const HANDSHAKE: u64 = 64 << 10;
 
@@ -41,14 +41,14 @@ const STEP: u64 = 16 << 10;
 const LESS: u64 = 64 << 10;
 
 /// A budget for the memory that peers make this process use for connections: received data that was
-/// not read, data that was sent but not acknowledged or for which the peer grants no credit,
-/// unreliable datagrams, and the connections themselves. Several endpoints may share a budget;
-/// clones refer to the same one.
+/// not read, data that was not acknowledged or for which the peer grants no credit, unreliable
+/// datagrams, and the connections themselves. Several endpoints may share a budget; clones refer to
+/// the same one.
 ///
-/// A connection counts 64 KiB until its handshake is complete, then 32 KiB, and 8 KiB while it is
-/// compacted. Memory that it uses beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each request
-/// in progress counts 4 KiB in addition to its content. Once its handshake is complete, a
-/// connection also counts toward its peer's address prefix. The share of a prefix depends on the
+/// A connection is charged 64 KiB until its handshake is complete, then 32 KiB, and 8 KiB while it
+/// is compacted. Memory that it uses beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each
+/// request in progress is charged 4 KiB in addition to its content. Once its handshake is complete,
+/// a connection also counts toward its peer's address prefix. The share of a prefix depends on the
 /// free part of the budget: see [`FairShares`]. The total of all connections determines what the
 /// server does:
 ///
@@ -68,7 +68,7 @@ pub struct MemoryBudget(Arc<SharedBudget>);
 
 struct SharedBudget {
     limit: u64,
-    /// Number of bytes that all connections count in total. Written while the lock is held.
+    /// Total number of bytes charged to all connections. Written while the lock is held.
     held: AtomicU64,
     /// The maximum of the total so far.
     peak: AtomicU64,
@@ -78,13 +78,13 @@ struct SharedBudget {
     state: Mutex<BudgetState>,
 }
 
-/// Established connections, keyed by the number of bytes that they count and their
+/// Established connections, keyed by the number of bytes charged to them and their
 /// [place](ConnectionWaker::place), with their peers' addresses.
 type Members = BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>;
 
 struct BudgetState {
     shares: FairShares,
-    /// Number of bytes that connections being closed still count.
+    /// Number of bytes still charged to connections that are being closed.
     closing: u64,
     /// The established connections of each address prefix.
     members: BTreeMap<AddressPrefix, Members>,
@@ -96,9 +96,9 @@ struct BudgetState {
 pub struct MemoryStatistics {
     /// The budget, in bytes.
     pub limit: u64,
-    /// Number of bytes that connections currently count.
+    /// Number of bytes currently charged to connections.
     pub held: u64,
-    /// Maximum number of bytes that connections have counted so far.
+    /// Maximum number of bytes charged to connections so far.
     pub peak: u64,
     /// Number of times that a connection's receive window was limited.
     pub windows_limited: u64,
@@ -182,7 +182,7 @@ impl MemoryBudget {
             held.saturating_add(HANDSHAKE) > self.0.limit || self.lock().shares.exceeds(client);
         if refuses {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%client, held, "memory is short: a client is refused");
+            tracing::debug!(%client, held, "client refused: memory is short");
         }
         refuses
     }
@@ -193,7 +193,7 @@ impl MemoryBudget {
         Account { peer: peer.ip(), counted: HANDSHAKE, is_attributed: false, is_limited: false }
     }
 
-    /// Returns whether a compacted connection needs no report, because it already counts the
+    /// Returns whether a compacted connection needs no report, because it is already charged the
     /// minimum.
     pub(crate) fn is_minimal(&self, account: &Account) -> bool {
         account.is_attributed && account.counted == CONNECTION && !account.is_limited
@@ -235,7 +235,7 @@ impl MemoryBudget {
             tracing::warn!(
                 ?waker,
                 held,
-                "memory is short: the connection that holds the most is closed"
+                "memory is short: closing the connection that uses the most"
             );
             waker.wake();
         }

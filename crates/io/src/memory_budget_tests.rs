@@ -70,7 +70,7 @@ fn small_changes_are_not_reported() {
     shard.hold(connection, holding(INCLUDED + STEP));
     assert_eq!(shard.budget.held(), HANDSHAKE + ACTIVE + STEP);
     assert!(!is_due(&shard, 0) && !is_due(&shard, INCLUDED + STEP));
-    // When compacted, the connection counts only the minimum.
+    // When compacted, the connection is charged only the minimum.
     shard.hold(connection, Holding { is_compacted: true, ..holding(0) });
     assert_eq!(shard.budget.held(), HANDSHAKE + CONNECTION);
     shard.close(connection);

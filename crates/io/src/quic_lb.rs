@@ -5,7 +5,7 @@
 //! without a key                              with a key
 //! First Octet (8)  config rotation           First Octet (8)
 //! Server ID (8..)                            Server ID (8..)   encrypted with the nonce
-//! Nonce (32..)     random, but for its       Nonce (32..)      a counter
+//! Nonce (32..)     random, except its        Nonce (32..)      a counter
 //!                  last octet
 //! Shard Octet (8)  which is this             Shard Octet (8)   after the ciphertext (section 5.4)
 //! ```
@@ -28,8 +28,8 @@ use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
 use crate::system::random::seed;
 
 /// A server's QUIC-LB configuration. Balancers with the same configuration read the server ID from
-/// connection IDs, so routing works whatever address a client migrates to. Pass it to a group with
-/// [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replace it with
+/// connection IDs, so routing works no matter which address a client migrates to. Pass it to a
+/// group with [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replace it with
 /// [`ShardGroup::rotate_quic_lb`](crate::ShardGroup::rotate_quic_lb).
 ///
 /// **Length.** An ID consists of one octet, the server ID, the nonce and, if there is a key, one
@@ -51,7 +51,7 @@ use crate::system::random::seed;
 /// octets or more.
 ///
 /// **Without a key** everyone can read the server ID. The draft then advises servers against
-/// issuing further IDs, which clients might assume to be unlinkable (section "Security
+/// issuing additional IDs, which clients might assume to be unlinkable (section "Security
 /// Considerations"). This server issues them nevertheless: without them, a client cannot migrate
 /// (RFC 9000 §9.5), and the server ID that two of them share is not a secret anyway.
 #[derive(Clone)]
@@ -297,13 +297,13 @@ impl Nonces {
         let used = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         if used == self.count - self.count / 8 {
             tracing::warn!(
-                "an eighth of a shard's nonces is left for QUIC-LB connection IDs: replace the \
+                "QUIC-LB nonces are running out (one eighth of a shard's nonces is left): replace the \
                  configuration by one with another key"
             );
         }
         if used == self.count - 1 {
             tracing::error!(
-                "no nonce is left for QUIC-LB connection IDs: balancers cannot route new ones; \
+                "QUIC-LB nonces are used up: balancers cannot route new connection IDs; \
                  replace the configuration by one with another key"
             );
         }

@@ -63,9 +63,9 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
 /// CONNECTION_CLOSE; it does not wait for its peers. Afterwards, no other process can replace this
 /// one (see [`HotRestart`](crate::HotRestart)), and the unix socket for hot restarts is removed.
 ///
-/// For a program that is about to exit: the cryptographic library releases its state before the
-/// process ends, and a thread in the middle of a handshake would then abort the process. This waits
-/// for a shard whose application blocks, but not for the shard that calls it.
+/// A program should call this before it exits: the cryptographic library releases its state before
+/// the process ends, and a thread in the middle of a handshake would then abort the process. The
+/// call waits for a shard whose application blocks, but not for the shard that makes the call.
 pub fn halt() {
     restart::end_all();
     let running = std::mem::take(&mut registry().shards);

@@ -70,7 +70,7 @@ const MAX_TAKEN_IN: usize = 256;
 ///
 /// # Errors
 /// Fails if there are too many [balancers](Admission::balancers), an address cannot be bound, or
-/// the system provides no random seed, event descriptor or thread.
+/// the operating system cannot provide a random seed, an event descriptor or a thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
@@ -151,7 +151,7 @@ pub(crate) struct ShardSetup {
     /// See [`ServerSetup::admission`].
     pub(crate) admission: Admission,
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Its place among the shards of its port, if there are others.
+    /// The other shards at its port, if there are any.
     pub(crate) peer_shards: Option<PeerShards>,
     /// The pipe to the same shard of the process that this one replaces.
     pub(crate) predecessor: Option<Arc<Pipe>>,
@@ -245,8 +245,8 @@ pub(crate) fn listen_at_preferred(
     Ok(())
 }
 
-/// A server cannot listen at its preferred address. This is the cause of an [`io::Error`] of
-/// [`spawn`].
+/// The error that a server cannot listen at its preferred address: the cause of an [`io::Error`]
+/// returned by [`spawn`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PreferredAddressUnusable {
@@ -271,13 +271,13 @@ impl core::error::Error for PreferredAddressUnusable {
 struct Shard {
     clock: Clock,
     sockets: Sockets,
-    /// The only senders that listening sockets accept.
+    /// The balancers whose datagrams the listening sockets accept.
     balancers: Balancers,
     connections: Connections,
     sender: Sender,
     /// Tasks that run on this thread.
     tasks: Tasks,
-    /// The commands of one turn; kept to reuse its memory.
+    /// The commands of one turn. The vector is kept to reuse its memory.
     commands: Vec<Command>,
     /// All handles were dropped.
     is_released: bool,
@@ -307,7 +307,8 @@ impl Shard {
             let is_behind = self.is_behind(now);
             self.connections.retry_next(now);
             self.connections.replace_ids(now);
-            // Publish first: when a peer has received a response, its cause is already counted.
+            // Publish the statistics before sending: when a peer has received a response, the
+            // datagram that caused it is already counted.
             self.publish();
             self.sender.send(
                 &self.clock,
@@ -384,7 +385,7 @@ impl Shard {
     }
 
     /// Receives the datagrams that arrived at sockets of other shards of the group, a bounded
-    /// number. The clock is read after each of them is there, for the same reason.
+    /// number. The clock is read after each datagram has arrived, for the same reason.
     fn take_in(&mut self) {
         let Some(peer_shards) = &mut self.peer_shards else { return };
         for _ in 0..MAX_TAKEN_IN {
@@ -472,9 +473,7 @@ impl Shard {
                     self.connections.stop_accepting();
                 }
                 Command::Adopt(sockets) => {
-                    tracing::info!(
-                        "another shard of this port has ended: this shard takes over its sockets"
-                    );
+                    tracing::info!("another shard of this port has ended; taking over its sockets");
                     for (known_as, socket) in sockets {
                         self.sockets.adopt(known_as, socket);
                     }
@@ -561,14 +560,15 @@ impl Shard {
 }
 
 impl Shard {
-    /// Ends the shard because of a failure, which everyone waiting for it learns.
+    /// Ends the shard because of a failure, and reports the failure to everyone waiting for the
+    /// shard.
     fn fail(&mut self, failure: ShardFailure) {
         let local = self.sockets.main().map(Channel::local_address);
         tracing::error!(
             error = %failure,
             address = local.map(tracing::field::display),
             connections = self.connections.len(),
-            "a shard has ended with all of its connections"
+            "a shard has ended, and all of its connections are lost"
         );
         self.statistics.shards_failed = 1;
         self.publish();
@@ -577,7 +577,7 @@ impl Shard {
 }
 
 impl Drop for Shard {
-    /// However the shard ends, no application keeps waiting for it.
+    /// Ensures that no application keeps waiting for the shard, however it ends.
     fn drop(&mut self) {
         let ended = || match self.mailbox.failure() {
             Some(failure) => ConnectFailure::ShardFailed(failure.clone()),

@@ -20,8 +20,8 @@ pub struct ShardStatistics {
     pub handshakes_failed: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
-    /// Clients whose handshake is not complete: connections, and those whose first packets wait
-    /// until it begins.
+    /// Clients whose handshake is not complete: connections, and clients whose first packets wait
+    /// until the handshake begins.
     pub connections_half_open: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
@@ -33,14 +33,14 @@ pub struct ShardStatistics {
     pub datagrams_sent: u64,
     /// Bytes of UDP payloads handed to the kernel.
     pub bytes_sent: u64,
-    /// Batches handed to the kernel. The datagrams of a batch belong to one connection and have one
-    /// size.
+    /// Batches handed to the kernel. The datagrams of a batch belong to the same connection and
+    /// have the same size.
     pub batches_sent: u64,
     /// Send calls in which the kernel accepted at least one batch.
     pub send_calls: u64,
     /// Batches that the kernel rejected; all of their datagrams were dropped.
     pub batches_failed: u64,
-    /// Number of times that the socket had no room and the shard waited for it.
+    /// Number of times that the socket's send buffer was full and the shard waited for room.
     pub send_blocked: u64,
     /// Packets that connections sent.
     pub packets_sent: u64,
@@ -108,13 +108,14 @@ pub struct ShardStatistics {
     /// UDP payloads dropped because they do not come from any of the
     /// [balancers](crate::Admission::balancers).
     pub foreign_dropped: u64,
-    /// Histogram of the batches handed to the kernel, by number of datagrams: at most the bound at
-    /// the same index of [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the previous bound.
+    /// Histogram of the batches handed to the kernel, by number of datagrams. Each element counts
+    /// batches of at most the bound at the same index of [`BATCH_SIZES`](Self::BATCH_SIZES), and
+    /// more than the previous bound.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
-    /// Histogram of the turns of the shard's loop, by duration without sleep: at most the bound at
-    /// the same index of [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the previous
-    /// bound. The last element counts turns that exceeded all bounds. A turn is counted when the
-    /// next turn has received datagrams.
+    /// Histogram of the turns of the shard's loop, by duration without sleep. Each element counts
+    /// turns of at most the bound at the same index of [`TURN_DURATIONS`](Self::TURN_DURATIONS),
+    /// and more than the previous bound. The last element counts turns that exceeded all bounds. A
+    /// turn is counted when the next turn has received datagrams.
     pub turns_by_duration: [u64; Self::TURN_DURATIONS.len() + 1],
     turn_nanoseconds: u64,
 }

@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, Stream};
 use crate::guarded::{Panicked, guarded};
 use crate::mailbox::{Mailbox, Task};
 
-pub(crate) const TASK: &str = "a task on a shard's thread panicked and has ended";
+pub(crate) const TASK: &str = "task on a shard's thread panicked; the task has ended";
 
 /// Maximum number of tasks that complete per turn, so that they do not delay datagrams.
 const MAX_COMPLETED: usize = 1024;
@@ -51,7 +51,7 @@ impl Tasks {
     }
 
     /// Runs the tasks that are ready, each until it waits for something. Returns whether there may
-    /// have been any: after all have run, one more call is needed, which finds none.
+    /// have been ready tasks: after all have run, one more call is needed, which finds none.
     pub(crate) fn run(&mut self) -> bool {
         if !self.mailbox.take_ready_tasks() {
             return false;

@@ -37,7 +37,7 @@ pub fn endpoint_config() -> EndpointConfig {
 /// Starts a group whose datagrams are distributed with `steering` as the best method.
 ///
 /// # Errors
-/// As for [`spawn_group_with`](crate::spawn_group_with).
+/// Returns the same errors as [`spawn_group_with`](crate::spawn_group_with).
 pub fn spawn_steered(
     address: SocketAddr,
     count: NonZeroUsize,

@@ -165,17 +165,18 @@ impl SocketArray {
     /// Creates an array with `size` entries, all empty.
     ///
     /// # Errors
-    /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    /// Returns errors of the operating system, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
     pub fn create(size: u32) -> io::Result<Self> {
         let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
         let map = MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size };
         bpf_descriptor(&map).map(Self)
     }
 
-    /// Stores a bound socket with the option SO_REUSEPORT in an entry, counted from 0.
+    /// Stores a bound socket with the option SO_REUSEPORT in entry `place`, counted from 0.
     ///
     /// # Errors
-    /// Errors of the system, for example if there is no such entry.
+    /// Returns errors of the operating system, for example if there is no such entry.
     pub fn put(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let socket = socket.as_raw_fd();
         let (key, value) = (Address::of(&place), Address::of(&socket));
@@ -198,17 +199,18 @@ impl Counters {
     /// Creates `size` counters, all 0.
     ///
     /// # Errors
-    /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    /// Returns errors of the operating system, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
     pub fn create(size: u32) -> io::Result<Self> {
         let map_type = MAP_TYPE_ARRAY;
         let map = MapCreate { map_type, key_size: 4, value_size: 8, max_entries: size };
         bpf_descriptor(&map).map(Self)
     }
 
-    /// Returns the value of a counter, numbered from 0.
+    /// Returns the value of counter `place`, counted from 0.
     ///
     /// # Errors
-    /// Errors of the system, for example if there is no such counter.
+    /// Returns errors of the operating system, for example if there is no such counter.
     pub fn read(&self, place: u32) -> io::Result<u64> {
         let mut count = 0;
         let (key, value) = (Address::of(&place), ExclusiveAddress::of(&mut count));
@@ -227,9 +229,9 @@ impl AsRawFd for Counters {
 /// program while the returned descriptor is open or the program is [attached](attach).
 ///
 /// # Errors
-/// Errors of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the
-/// program terminates and does not read any other memory.
+/// Returns errors of the operating system: [`PermissionDenied`](io::ErrorKind::PermissionDenied)
+/// without CAP_BPF, and [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel
+/// cannot prove that the program terminates and does not read any other memory.
 pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
     load(PROG_TYPE_SK_REUSEPORT, program)
 }
@@ -238,7 +240,7 @@ pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
 /// (`BPF_PROG_TYPE_RAW_TRACEPOINT`).
 ///
 /// # Errors
-/// As for [`load_choice`]; CAP_PERFMON is required too.
+/// Returns the same errors as [`load_choice`], and also requires CAP_PERFMON.
 pub fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
     // The tracepoint keeps the program alive.
     let program = load(PROG_TYPE_RAW_TRACEPOINT, program)?;
@@ -264,7 +266,7 @@ fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
 /// the program alive.
 ///
 /// # Errors
-/// Errors of the system, for example if the program has the wrong type.
+/// Returns errors of the operating system, for example if the program has the wrong type.
 pub fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let value: c_int = program.as_raw_fd();
     let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);

@@ -39,7 +39,7 @@ impl DriverStatistics {
     ///
     /// # Errors
     ///
-    /// Errors of the system.
+    /// Returns errors of the operating system.
     pub fn open() -> io::Result<Self> {
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -52,9 +52,9 @@ impl DriverStatistics {
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, such as the
-    /// loopback driver; [`InvalidInput`](io::ErrorKind::InvalidInput) if the name is too long for a
-    /// device; other errors of the system, such as `ENODEV`.
+    /// Returns [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, such as
+    /// the loopback driver; [`InvalidInput`](io::ErrorKind::InvalidInput) if the name is too long
+    /// for a device; other errors of the operating system, such as `ENODEV`.
     pub fn read(&mut self, device: &str) -> io::Result<BTreeMap<String, u64>> {
         for _ in 0..ATTEMPTS {
             let socket = self.socket.as_fd();
@@ -66,7 +66,9 @@ impl DriverStatistics {
                 return Ok(statistics);
             }
         }
-        Err(io::Error::other("what the driver counts changed each time that it was read"))
+        Err(io::Error::other(
+            "the driver's set of statistics changed during every attempt to read it",
+        ))
     }
 }
 

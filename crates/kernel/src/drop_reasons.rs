@@ -49,10 +49,10 @@ impl DropReasons {
     ///
     /// # Errors
     ///
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF and CAP_PERFMON;
-    /// [`NotFound`](io::ErrorKind::NotFound) or [`Unsupported`](io::ErrorKind::Unsupported) if this
-    /// kernel does not publish its reasons (before Linux 5.17, or without BTF and tracefs); other
-    /// errors of the system.
+    /// Returns [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF and
+    /// CAP_PERFMON; [`NotFound`](io::ErrorKind::NotFound) or
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if this kernel does not publish its reasons
+    /// (before Linux 5.17, or without BTF and tracefs); other errors of the operating system.
     pub fn open() -> io::Result<Self> {
         let names = names::read()?;
         let counters = Counters::create(MAX_REASONS as u32)?;
@@ -66,7 +66,7 @@ impl DropReasons {
     ///
     /// # Errors
     ///
-    /// Errors of the system.
+    /// Returns errors of the operating system.
     pub fn read(&self) -> io::Result<BTreeMap<String, u64>> {
         let mut counts = BTreeMap::new();
         for (number, name) in self.names.range(..MAX_REASONS as u32) {

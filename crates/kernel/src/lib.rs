@@ -22,7 +22,7 @@
 //! ```
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("clearway-kernel is about Linux, and compiles there only");
+compile_error!("clearway-kernel supports only Linux");
 
 pub mod bpf;
 mod driver_statistics;

@@ -38,7 +38,7 @@ pub struct Message<'a> {
 /// kernel has accepted, each with all of its datagrams.
 ///
 /// # Errors
-/// The reason why the kernel did not accept the first message.
+/// Returns the reason why the kernel did not accept the first message.
 pub fn sendmmsg<'a>(
     socket: BorrowedFd<'_>,
     messages: impl Iterator<Item = Message<'a>>,
@@ -54,7 +54,7 @@ pub fn sendmmsg<'a>(
         let address = address.insert(message.destination.into());
         header.msg_name = address.as_ptr().cast_mut().cast();
         header.msg_namelen = address.len();
-        // The kernel does not write to this memory, although the type would permit it.
+        // The kernel does not write to this memory, although the type would allow it.
         vector.iov_base = message.contents.as_ptr().cast_mut().cast();
         vector.iov_len = message.contents.len();
         header.msg_iov = vector;
@@ -108,7 +108,8 @@ impl ControlMessages {
             self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
         }
         match message.source_ip {
-            // struct in_pktinfo: an interface, the source address, and an address that is not used for sending.
+            // struct in_pktinfo: an interface, the source address, and an address that is not used
+            // for sending.
             Some(IpAddr::V4(source)) => {
                 let mut info = [0; 12];
                 info[4..8].copy_from_slice(&source.octets());

@@ -33,9 +33,9 @@ pub enum Waited {
 /// of sleeps skip polling.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
-    /// Number of sleeps to skip polling for after the last fruitless poll.
+    /// Number of sleeps that skip polling after the last fruitless poll.
     pause: u32,
-    /// Number of those sleeps that are left.
+    /// Number of those sleeps that are still to come.
     left_out: u32,
 }
 

@@ -28,11 +28,11 @@ impl Clock {
 const MAX_WAIT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 /// Waits until one of `descriptors` is ready or `timeout` has passed; without a timeout, waits
-/// indefinitely. Returns how many descriptors are ready; their results show which. A wait of more
-/// than 24 days ends early.
+/// indefinitely. Returns the number of ready descriptors; the results in `descriptors` show which
+/// ones are ready. A wait of more than 24 days ends early.
 ///
 /// # Errors
-/// Errors of ppoll(2), such as an interruption by a signal.
+/// Returns errors of ppoll(2), such as an interruption by a signal.
 pub fn poll(
     descriptors: &mut [PollFd<'_>],
     timeout: Option<Duration>,

@@ -11,7 +11,7 @@
 //! Sizes are in bytes of UDP payload. Datagrams are sent with the Don't Fragment bit set (RFC 9000
 //! §14), and sockets request buffers of [`SOCKET_BUFFER_SIZE`].
 //!
-//! No call on a socket blocks or keeps state between calls: the caller's `progress` tells which
+//! No call on a socket blocks or keeps state between calls: the caller's `progress` records which
 //! part of a batch was sent. So a caller, whether a thread or a task, may stop after any call
 //! without losing data that the kernel has not accepted. The crate has neither threads nor
 //! connections. Each instance serves one thread at a time.

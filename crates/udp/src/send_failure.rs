@@ -16,7 +16,7 @@ pub enum SendFailure {
     NoRoute,
     /// A local rule, such as a firewall rule, forbids sending.
     Forbidden,
-    /// Another reason.
+    /// Any other reason.
     Other,
 }
 
@@ -26,7 +26,7 @@ impl SendFailure {
     ///
     /// There is no specific error code for a source address that is gone: Linux reports EINVAL,
     /// ENETUNREACH or EADDRNOTAVAIL, depending on the address family and the remaining routes. So
-    /// this function tries to bind the address, which costs nothing as long as sending works.
+    /// this function tries to bind the address, which costs nothing while sending works.
     pub fn of(error: &io::Error, source_ip: Option<IpAddr>) -> Self {
         let failure = match Errno::from_io_error(error) {
             Some(

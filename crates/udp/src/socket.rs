@@ -28,10 +28,10 @@ const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
 /// Requested size of a socket's buffers, in bytes per direction; the kernel may grant less.
 pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 /// Maximum size of a batch in bytes: the largest UDP payload in IPv4. Kernels accept no more in one
-/// call, whatever the number of datagrams.
+/// call, regardless of the number of datagrams.
 pub const MAX_BATCH_BYTES: usize = 65_507;
-/// Maximum number of error queue entries to read at once: anyone can add entries by sending ICMP
-/// messages.
+/// Maximum number of error queue entries to read in one call: anyone can add entries by sending
+/// ICMP messages.
 const MAX_ERRORS: usize = 32;
 
 /// Source and metadata of a datagram.
@@ -64,7 +64,7 @@ pub struct Batch<'a> {
 /// The outcome of sending a batch.
 #[derive(Debug)]
 pub enum SendOutcome {
-    /// The kernel has accepted the whole batch.
+    /// The kernel has accepted the entire batch.
     Sent,
     /// The datagrams are larger than the interface's MTU (EMSGSIZE). The kernel does not fragment
     /// them, and ICMP messages do not change the limit (IP_PMTUDISC_PROBE, RFC 9000 §14).
@@ -77,7 +77,7 @@ pub enum SendOutcome {
     Failed(io::Error),
 }
 
-/// Buffer for received datagrams; sockets that are used in turn can share a buffer.
+/// Buffer for received datagrams; sockets that are used one after another can share a buffer.
 #[derive(Debug)]
 pub struct ReceiveBuffer(Box<[u8]>);
 
@@ -93,7 +93,7 @@ impl ReceiveBuffer {
         Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
     }
 
-    /// Returns the whole buffer, so that it can hold data from other sources.
+    /// Returns the entire buffer, so that it can hold data from other sources.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
@@ -121,18 +121,18 @@ impl Socket {
     /// platform supports that.
     ///
     /// # Errors
-    /// Errors of the operating system, such as an address that is in use.
+    /// Returns errors of the operating system, for example if the address is in use.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::bind_beside(address, None)
     }
 
-    /// Like [`bind`](Self::bind), but permits an overlap with `other`. If `other` is a wildcard
+    /// Like [`bind`](Self::bind), but allows an overlap with `other`. If `other` is a wildcard
     /// socket with the same port, datagrams for `address` arrive at the new socket instead. Both
     /// sockets have SO_REUSEADDR only while the new one is being bound, since any socket of the
     /// same user could otherwise take over an address.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     pub fn bind_beside(address: SocketAddr, other: Option<&Self>) -> io::Result<Self> {
         let is_covering =
             |local: SocketAddr| local.ip().is_unspecified() && local.port() == address.port();
@@ -156,8 +156,8 @@ impl Socket {
     /// address, which cannot belong to another program's sockets.
     ///
     /// # Errors
-    /// Errors of the operating system. Only Linux distributes datagrams among sockets with the same
-    /// address; other systems return [`Unsupported`](io::ErrorKind::Unsupported).
+    /// Returns errors of the operating system. Only Linux distributes datagrams among sockets with
+    /// the same address; other systems return [`Unsupported`](io::ErrorKind::Unsupported).
     pub fn allow_shared_address(&self) -> io::Result<()> {
         system::share_address(&self.socket)
     }
@@ -166,11 +166,11 @@ impl Socket {
     /// (SO_REUSEPORT). Sockets with the same address are numbered from 0 in the order in which they
     /// were bound.
     ///
-    /// This socket must [permit](Self::allow_shared_address) sharing, and so must all sockets whose
+    /// This socket must [allow](Self::allow_shared_address) sharing, and so must all sockets whose
     /// addresses overlap with its own.
     ///
     /// # Errors
-    /// As for [`allow_shared_address`](Self::allow_shared_address).
+    /// Returns the same errors as [`allow_shared_address`](Self::allow_shared_address).
     pub fn bind_shared(&self) -> io::Result<Self> {
         let socket = unbound(self.local_address)?;
         system::share_address(&socket)?;
@@ -182,7 +182,7 @@ impl Socket {
     /// manager.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// Returns errors of the operating system.
     pub fn bound(socket: UdpSocket) -> io::Result<Self> {
         Self::configure(socket.into())
     }
@@ -244,8 +244,8 @@ impl Socket {
     /// splitting datagrams that the kernel has coalesced. Returns the number of datagrams.
     ///
     /// # Errors
-    /// Errors of the operating system. An empty receive queue is `Ok(0)`, and ICMP errors about
-    /// earlier datagrams are not returned (see [`unreachable`](Self::unreachable)).
+    /// Returns errors of the operating system. An empty receive queue is `Ok(0)`, and ICMP errors
+    /// about earlier datagrams are not returned (see [`unreachable`](Self::unreachable)).
     pub fn receive(
         &mut self,
         buffer: &mut ReceiveBuffer,
@@ -351,8 +351,8 @@ impl Socket {
     }
 
     /// Sends up to [`MAX_TOGETHER`] batches, in order, in one call to the kernel. Returns how many
-    /// batches the kernel has accepted. To learn why it has not accepted the next one, pass that to
-    /// [`send`](Self::send).
+    /// batches the kernel has accepted. To find out why it has not accepted the next batch, pass
+    /// that batch to [`send`](Self::send).
     pub fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
         #[cfg(any(test, feature = "faults"))]
         let batches = batches.take_while(|_| self.faults.admits());
@@ -426,7 +426,7 @@ impl Socket {
     }
 
     /// Calls `each` with destinations that ICMP messages report as unreachable. Anyone on the path
-    /// can forge these messages, so ignore them for peers that have answered.
+    /// can forge these messages, so ignore them for peers that have responded.
     pub fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
         if !std::mem::take(&mut self.has_errors) {
             return;
@@ -472,7 +472,7 @@ impl AsFd for Socket {
 /// sent with the Don't Fragment bit set.
 ///
 /// # Errors
-/// Errors of the operating system.
+/// Returns errors of the operating system.
 pub fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     system::new_state(socket)
 }

@@ -13,7 +13,7 @@ use clearway_wire::quic_lb::IdCodec;
 
 /// The text that identifies a log line about a stray datagram, and the text that precedes the
 /// datagram's first octets in that line.
-const EVENT: &str = "a datagram that belongs to no connection";
+const EVENT: &str = "datagram belongs to no connection";
 const BEGINS: &str = "begins=";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -42,7 +42,7 @@ fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
 fn no_more_waits_than_windows_permit() {
     let total = Total::default();
     let [mut first, mut second] = [(); 2].map(|()| ReceiveBuffer::<()>::new(Some(&total)));
-    assert!(first.has_room([0, 0]), "of a piece there is always one");
+    assert!(first.has_room([0, 0]), "there is always room for one piece");
     first.push(vec![0; 1000].into());
     assert!(first.has_room([1065, 4000]) && !first.has_room([1064, 4000]));
     second.push(vec![0; 1000].into());
@@ -67,8 +67,8 @@ fn unread_streams_share_a_limit_and_an_empty_one_may_always_continue() {
     }
     let held: usize = all.iter().map(|buffer| buffer.held.bytes()).sum();
     assert!(held <= CONNECTION_BUFFER + 101 * (piece.len() + PIECE_OVERHEAD), "{held} bytes");
-    // When a task has read everything, its stream has room again, however much other streams have
-    // buffered.
+    // When a task has read everything, its stream has room again, no matter how much other streams
+    // have buffered.
     all[50].take_all(&mut VecDeque::new());
     assert!(has_room(&all[50]) && !has_room(&all[51]));
     assert!(SendBuffer::<()>::new(Some(&Total::default())).has_room());

@@ -33,7 +33,7 @@ fn a_writer_is_woken_when_half_of_the_buffer_is_free() {
     let (counter, waker) = waiting();
     let context = Context::from_waker(&waker);
     let mut buffer = SendBuffer::<()>::new(None);
-    // A piece of any size is accepted as long as there is some room.
+    // A piece of any size is accepted while there is some room.
     assert_eq!(room(&mut buffer), Some(STREAM_BUFFER));
     buffer.push(vec![0; STREAM_BUFFER * 2].into());
     assert!(buffer.poll_room(&context, &mut Effects::<Bare>::default()).is_pending());
@@ -99,7 +99,7 @@ fn streams_share_a_limit_and_none_is_starved() {
         }
     }
     assert!(held <= CONNECTION_BUFFER + 100 * chunk.len(), "{held} bytes are held");
-    // A stream that has handed over all of its data can continue, whatever the others hold.
+    // A stream that has handed over all of its data can continue, no matter how much others buffer.
     hand_over(&mut streams[7], usize::MAX);
     assert_eq!((room(&mut streams[7]), room(&mut streams[8])), (Some(STREAM_BUFFER), None));
     drop(streams);

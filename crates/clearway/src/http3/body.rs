@@ -286,7 +286,7 @@ impl BodySender {
     /// Ends the content.
     ///
     /// # Errors
-    /// Same as [`send`](Self::send).
+    /// Returns the same error as [`send`](Self::send).
     pub async fn finish(self) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::End(None)).await.map_err(|_| BodyUnwanted)
     }
@@ -294,7 +294,7 @@ impl BodySender {
     /// Ends the content with a trailer section.
     ///
     /// # Errors
-    /// Same as [`send`](Self::send).
+    /// Returns the same error as [`send`](Self::send).
     pub async fn finish_with_trailers(self, trailers: HeaderMap) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::End(Some(trailers))).await.map_err(|_| BodyUnwanted)
     }

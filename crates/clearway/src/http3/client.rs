@@ -278,7 +278,8 @@ impl Client {
         wanted.await
     }
 
-    /// Runs `task` on the thread of the connection's shard; see [`Connection::spawn`](crate::Connection::spawn).
+    /// Runs `task` on the thread of the connection's shard; see
+    /// [`Connection::spawn`](crate::Connection::spawn).
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.shared().spawn_here(task);
     }
@@ -332,7 +333,7 @@ impl PendingResponse {
     /// arrived.
     ///
     /// # Errors
-    /// Same as [`response`](Self::response).
+    /// Returns the same errors as [`response`](Self::response).
     pub async fn informational(&mut self) -> Result<Option<Response<()>>, Error> {
         poll_fn(|context| self.0.poll_informational(context)).await
     }

@@ -162,7 +162,11 @@ impl Exchanges {
         }
         for (key, exchange) in &self.all {
             let is_needed = exchange.handles > 0 || exchange.is_changed || !exchange.is_over();
-            assert!(is_needed, "the exchange of stream {:?} is over but was not discarded", exchange.stream);
+            assert!(
+                is_needed,
+                "the exchange of stream {:?} is over but was not discarded",
+                exchange.stream
+            );
             let stream = exchange.stream.filter(|_| !exchange.is_over());
             assert!(stream.is_none_or(|stream| self.by_stream.get(stream) == Some(key)));
         }
@@ -367,7 +371,7 @@ impl Sending {
         }
     }
 
-    /// Ends sending with `state`: the protocol has taken the whole message, or never will.
+    /// Ends sending with `state`: the protocol has taken the entire message, or never will.
     pub(super) fn end(&mut self, state: SendState<Box<Error>>, effects: &mut Effects) {
         self.informational = Interim::default();
         self.trailers = None;
@@ -445,7 +449,7 @@ impl Sending {
         }
     }
 
-    /// Waits until the protocol has taken the whole message, or never will.
+    /// Waits until the protocol has taken the entire message, or never will.
     pub(super) fn poll_over(
         &mut self,
         context: &Context<'_>,

@@ -171,7 +171,7 @@ impl Pair<Client> {
 
 impl Pair<Connection> {
     /// Creates a client on whose streams a test can send arbitrary bytes. It has a session that
-    /// permits early data if `configs` contains one.
+    /// allows early data if `configs` contains one.
     fn raw(face: Face, timeouts: Option<Timeouts>, configs: &Configs) -> Self {
         let shared = streams::Shared::new(None);
         let driver = driver::Driver::new(shared.clone());
@@ -186,7 +186,7 @@ impl Pair<Connection> {
                 Err(connecting) => connecting.await.unwrap(),
             }
         });
-        let client = world.wait(&client, SECOND).expect("it does not connect").1;
+        let client = world.wait(&client, SECOND).expect("the client does not connect").1;
         Pair { world, client, records, server }
     }
 }

@@ -116,7 +116,7 @@ impl SendBody {
     /// Waits until there is room for content, so that it need not be produced or buffered earlier.
     ///
     /// # Errors
-    /// Same as [`write_chunk`](Self::write_chunk).
+    /// Returns the same errors as [`write_chunk`](Self::write_chunk).
     pub async fn room(&mut self) -> Result<(), Error> {
         poll_fn(
             |context| if self.is_bodiless { Poll::Ready(Ok(())) } else { self.poll_room(context) },
@@ -132,7 +132,7 @@ impl SendBody {
     /// regardless of the peer's credit.
     ///
     /// # Errors
-    /// Same as [`write_chunk`](Self::write_chunk).
+    /// Returns the same errors as [`write_chunk`](Self::write_chunk).
     pub async fn credit(&mut self, max: usize) -> Result<usize, Error> {
         if max == 0 || self.is_bodiless {
             return Ok(max);

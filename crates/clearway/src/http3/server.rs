@@ -39,7 +39,7 @@ impl Server {
     /// Like [`bind`](Self::bind), with an HTTP/3 configuration.
     ///
     /// # Errors
-    /// Same as [`bind`](Self::bind).
+    /// Returns the same errors as [`bind`](Self::bind).
     pub fn bind_with(
         bind: SocketAddr,
         config: ServerConfig,

@@ -108,7 +108,7 @@ fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
 }
 
 /// The configurations of both endpoints. Worlds that use the same configurations share the client's
-/// TLS sessions, which permit early data.
+/// TLS sessions, which allow early data.
 pub(crate) struct Configs {
     client: ClientConfig,
     server: Arc<ServerConfig>,
@@ -173,7 +173,7 @@ impl World {
         self.ends[number].application.held_bytes()
     }
 
-    /// Returns the time at which this endpoint's application wants to be called.
+    /// Returns the time at which this endpoint's application must be called.
     pub(crate) fn application_deadline(&self, number: usize) -> Option<Timestamp> {
         self.ends[number].application.deadline()
     }
@@ -244,7 +244,7 @@ impl World {
                 return;
             }
         }
-        panic!("tasks and ends do not come to rest at {:?}", self.now);
+        panic!("tasks and endpoints do not become idle at {:?}", self.now);
     }
 
     fn receive(&mut self, Datagram { to, mut contents, .. }: Datagram) {
@@ -362,7 +362,7 @@ pub(crate) trait Scene: Sized {
         act(self);
         assert_eq!(self.world().now, began, "the call takes no time");
         let Some((took, value)) = self.world().wait(outcome, Duration::from_secs(30)) else {
-            panic!("the task waits for ever");
+            panic!("the task waits forever");
         };
         assert_eq!(took, DELAY * trips, "the time until the task continued");
         value

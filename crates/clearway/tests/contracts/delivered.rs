@@ -1,5 +1,5 @@
-//! Tests of delivery: data confirmed by `stopped()` can be read by the peer's application, however
-//! late it polls.
+//! Tests of delivery: data confirmed by `stopped()` can be read by the peer's application, no
+//! matter how late it polls.
 
 use std::time::Duration;
 

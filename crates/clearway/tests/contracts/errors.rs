@@ -134,7 +134,7 @@ fn each_error_has_a_text_of_its_own() {
     for texts in texts().into_iter().chain(of_others) {
         for (place, text) in texts.iter().enumerate() {
             assert!(!text.is_empty() && !text.ends_with('.'), "{text:?}");
-            assert!(!texts[..place].contains(text), "{text:?} is said of two errors");
+            assert!(!texts[..place].contains(text), "two errors have the message {text:?}");
         }
     }
 }
@@ -198,7 +198,7 @@ fn chains_of_errors_say_nothing_twice() {
         let texts: Vec<String> = sources.map(ToString::to_string).collect();
         for (place, text) in texts.iter().enumerate() {
             let before = texts[..place].iter().find(|before| before.contains(text.as_str()));
-            assert_eq!(before, None, "{text:?} is said twice by {error:?}");
+            assert_eq!(before, None, "{error:?} repeats {text:?}");
         }
     }
 }
@@ -305,7 +305,7 @@ fn early_data_is_possible_also_for_a_task_that_looks_after_the_handshake() {
     });
 }
 
-/// RFC 9221 §3: datagrams that the server permitted on an earlier connection may be sent in early
+/// RFC 9221 §3: datagrams that the server allowed on an earlier connection may be sent in early
 /// data.
 #[test]
 fn datagrams_are_sent_before_the_handshake_is_complete() {

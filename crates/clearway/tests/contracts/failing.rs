@@ -92,8 +92,8 @@ async fn raw_streams() {
     let accepting = tokio::spawn(async move { while accepting.accept().await.is_some() {} });
     let victim = other.connect_with(&pair.config, pair.server.local_address(), "localhost");
     let victim = tokio::spawn(victim.unwrap());
-    tokio::time::timeout(TIMEOUT, accepting).await.expect("accept() waits for ever").unwrap();
-    let failure = pair.server.failure().expect("it says why");
+    tokio::time::timeout(TIMEOUT, accepting).await.expect("accept() waits forever").unwrap();
+    let failure = pair.server.failure().expect("the failure is reported");
     assert_eq!(failure.to_string(), "the thread panicked: this panic is intended");
     let reason = tokio::time::timeout(TIMEOUT, server.closed()).await.unwrap();
     assert!(matches!(reason, ConnectionError::EndpointFailed(_)), "{reason}");
@@ -120,7 +120,7 @@ async fn http3() {
     end_shard_of(&other);
     let victim = other.connect_with(&config, address, "localhost").unwrap();
     let victim = tokio::spawn(victim);
-    tokio::time::timeout(TIMEOUT, serving).await.expect("serve() waits for ever").unwrap();
+    tokio::time::timeout(TIMEOUT, serving).await.expect("serve() waits forever").unwrap();
     assert!(server.endpoint().failure().is_some());
     drop(victim);
 }

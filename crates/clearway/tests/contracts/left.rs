@@ -308,7 +308,7 @@ async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
         Ending::ClientCloses => client.close(Code::NO_ERROR),
         Ending::ServerCloses => server.endpoint().close(code(0), b"bye"),
     }
-    until(&format!("{case}: a handler goes on"), || alive.0.load(Ordering::SeqCst) == 0).await;
+    until(&format!("{case}: a handler continues"), || alive.0.load(Ordering::SeqCst) == 0).await;
     // Requests that still wait now get an error.
     for (_, pending) in requests {
         let _ = within(case, pending.response()).await;

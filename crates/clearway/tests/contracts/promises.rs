@@ -12,7 +12,7 @@
 //! | returns when no connection is left | `Endpoint::wait_idle` | `closing.rs` |
 //! | closes all connections and prevents new ones | `Endpoint::close` | `quic/connections.rs: closing_an_endpoint_closes_its_connections` |
 //! | returns when all threads have ended | `halt` | `halt.rs` |
-//! | further ones are refused | `ServerConfig::max_connections` | `quic/connections.rs: clients_beyond_the_limit_are_refused` |
+//! | additional connections are refused | `ServerConfig::max_connections` | `quic/connections.rs: clients_beyond_the_limit_are_refused` |
 //! | a client must validate its address | `ServerConfig::retry_above` | `quic/connections.rs: a_retry_validates_the_address` |
 //! | resolves to the connection once it was established | `Connecting` | `delivered.rs` |
 //! | dropping it closes the connection | `Connecting` | `quic/connections.rs: dropping_a_connecting_future_closes_the_connection` |
@@ -76,14 +76,14 @@ fn clones_of_a_configuration_share_sessions() {
         assert!(!resumes(&pair, &first).await);
         assert!(resumes(&pair, &second).await, "a clone that was taken before the first use");
         assert!(resumes(&pair, &third).await, "a clone of a clone");
-        assert!(resumes(&pair, &config).await, "what was cloned");
+        assert!(resumes(&pair, &config).await, "the original");
         // Settings that concern one connection keep the cached sessions; different TLS settings do
         // not.
         let same = config.clone().transport(TransportConfig::default());
         assert!(resumes(&pair, &same).await, "other transport settings");
         let other = config.clone().early_data(true);
-        assert!(!resumes(&pair, &other).await, "another configuration of TLS");
-        assert!(resumes(&pair, &config).await, "which the original does not notice");
+        assert!(!resumes(&pair, &other).await, "another TLS configuration");
+        assert!(resumes(&pair, &config).await, "the original is not affected");
     });
 }
 

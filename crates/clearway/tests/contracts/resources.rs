@@ -80,7 +80,7 @@ fn wait_for_end(what: &str, alive: &Receiver<()>) {
     loop {
         match alive.recv_timeout(TIMEOUT) {
             Err(RecvTimeoutError::Disconnected) => return,
-            _ => assert!(began.elapsed() < TIMEOUT, "{what} goes on"),
+            _ => assert!(began.elapsed() < TIMEOUT, "{what} continues"),
         }
     }
 }

@@ -67,7 +67,7 @@ fn transport() -> TransportConfig {
         .unwrap()
 }
 
-/// Opens as many streams as the peer permits.
+/// Opens as many streams as the peer allows.
 async fn exhaust(client: &Connection) -> Vec<SendStream> {
     let mut streams = Vec::new();
     for _ in 0..WAITERS {
@@ -179,9 +179,9 @@ fn what_comes_for_each_wakes_each() {
             // Items that a dropped task had already taken are lost with it; everything else is
             // delivered.
             let streams = tokio::time::timeout(Duration::from_secs(5), first(streams)).await;
-            assert!(streams.is_ok(), "{dropped}: streams wait for nobody");
+            assert!(streams.is_ok(), "{dropped}: a stream was not delivered to a waiting task");
             let datagrams = tokio::time::timeout(Duration::from_secs(5), first(datagrams)).await;
-            assert!(datagrams.is_ok(), "{dropped}: datagrams wait for nobody");
+            assert!(datagrams.is_ok(), "{dropped}: a datagram was not delivered to a waiting task");
         }
     });
 }

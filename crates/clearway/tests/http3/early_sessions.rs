@@ -20,7 +20,7 @@ use clearway::{
 use crate::early_support::{Gate, Known, Site, Store, answer, serve, session_of};
 use crate::support::{get, loopback, run};
 
-/// A replayed ClientHello gets a full handshake (RFC 8446 §8.1), which the user does not notice.
+/// A replayed ClientHello gets a full handshake (RFC 8446 §8.1), which is invisible to the user.
 #[test]
 fn a_ticket_is_accepted_once() {
     run(async {
@@ -71,15 +71,15 @@ fn servers_with_the_same_keys_accept_each_others_tickets() {
             client.early_data_accepted().await
         };
         assert!(accepts(&known.session).await);
-        assert!(!accepts(&known.session).await, "the first server or the second, but once");
+        assert!(!accepts(&known.session).await, "only one of the two servers accepts a ticket");
 
         let (old, older) = (issue().await, issue().await);
         known.keys.rotate(&[2; 32]);
         let new = issue().await;
-        assert!(accepts(&old).await, "of the key before");
+        assert!(accepts(&old).await, "a ticket of the previous key");
         assert!(accepts(&new).await);
         known.keys.rotate(&[3; 32]);
-        assert!(!accepts(&older).await, "of the key before that");
+        assert!(!accepts(&older).await, "a ticket of the key before the previous one");
         assert!(accepts(&issue().await).await);
     });
 }

@@ -140,8 +140,8 @@ fn sessions_in_the_table_are_bound_to_the_settings() {
     });
 }
 
-/// If a session or the server has no settings, the server cannot know whether the settings that the
-/// client remembers are still permitted.
+/// If a session or the server has no settings, the server cannot determine whether the settings
+/// that the client remembers are still allowed.
 #[test]
 fn a_session_whose_settings_are_unknown_leads_to_no_early_data() {
     run(async {

@@ -46,7 +46,7 @@ fn tunnel(protocol: &str) -> Request<()> {
         .unwrap()
 }
 
-/// Data is echoed through a tunnel (RFC 9220), in both directions at once.
+/// Data is echoed through a tunnel (RFC 9220), in both directions simultaneously.
 #[test]
 fn an_echo_over_extended_connect() {
     run(async {
@@ -83,7 +83,7 @@ fn an_echo_over_extended_connect() {
     });
 }
 
-/// The server does not advertise extended CONNECT, or does not know the protocol (RFC 9220 §3).
+/// The server does not advertise extended CONNECT, or does not support the protocol (RFC 9220 §3).
 #[test]
 fn tunnels_that_are_refused() {
     run(async {
@@ -124,7 +124,7 @@ fn datagrams_belong_to_their_requests() {
         let mut tunnels = Vec::new();
         for number in 0..2 {
             let (send, pending) = client.open(tunnel("connect-udp")).unwrap();
-            // The datagrams are sent before the response, as RFC 9298 §5 permits.
+            // The datagrams are sent before the response, as RFC 9298 §5 allows.
             let datagrams = pending.datagrams();
             datagrams.send(format!("datagram {number}")).unwrap();
             tunnels.push((send, pending.response().await.unwrap(), datagrams));

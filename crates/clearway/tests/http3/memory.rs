@@ -1,4 +1,4 @@
-//! Tests of the memory that requests in progress count against a server's budget.
+//! Tests of the memory charged to a server's budget for requests in progress.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use http::{Request, Response};
 use crate::support::{configs, get, loopback, run};
 
 const REQUESTS: u64 = 64;
-/// The minimum number of bytes that a request counts against the budget.
+/// The minimum number of bytes charged to the budget for a request.
 const EACH: u64 = 4 << 10;
-/// The maximum number of bytes that a connection without requests counts against the budget.
+/// The maximum number of bytes charged to the budget for a connection without requests.
 const CONNECTION: u64 = 96 << 10;
 
 async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {

@@ -1,4 +1,4 @@
-//! Tests every limit of a server at its minimum and maximum permitted value, one at a time and all
+//! Tests every limit of a server at its minimum and maximum allowed value, one at a time and all
 //! together: clients exchange messages one after the other, and leave nothing behind.
 
 use std::num::NonZeroUsize;
@@ -82,7 +82,7 @@ async fn exchange(name: &str, client: &Client) {
     }
 }
 
-/// Two clients use the server, at the same time if permitted, and then it is shut down.
+/// Two clients use the server, at the same time if allowed, and then the server is shut down.
 async fn clients_come(name: &str, set: impl FnOnce(Settings) -> Settings) {
     let (config, client_config) = configs(Default::default());
     let settings = set(Settings { config, discard_limit: None, is_for_one: false });

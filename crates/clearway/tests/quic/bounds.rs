@@ -83,7 +83,7 @@ async fn unaccepted_streams(attacker: Attacker, is_reset: bool) {
     }
     let mut opening = pin!(peer.open_uni());
     for _ in 0..5 {
-        assert!(poll_once(opening.as_mut()).is_pending(), "more streams than permitted");
+        assert!(poll_once(opening.as_mut()).is_pending(), "more streams than allowed");
         round_trip(&peer, &victim).await;
     }
     // Each stream that a task has read to its end makes room for another.
@@ -126,7 +126,7 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
         }
         // Received bytes include packet overhead, which is a few percent.
         let received = victim.statistics().bytes_received;
-        assert!(received < CONNECTION_WINDOW * 5 / 4, "{received} bytes came that nobody read");
+        assert!(received < CONNECTION_WINDOW * 5 / 4, "{received} unread bytes were received");
         at_window += u32::from(received >= CONNECTION_WINDOW);
     }
     // Nothing is lost, and all data arrives once all streams are read. (A single reader might wait

@@ -85,7 +85,8 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             greedy.push(pair.connect().await);
         }
         let held = || budget.statistics().held;
-        // Each idle connection counts its minimum; the neighbor's connection may still be active.
+        // Each idle connection is charged the minimum; the neighbor's connection may still be
+        // active.
         until("the connections rest", &budget, || held() <= 17 * (8 << 10) + (40 << 10)).await;
         assert_eq!(budget.statistics().windows_limited, 0);
         let mut streams = Vec::new();
@@ -103,7 +104,7 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             send.write_all(&vec![0; 300 << 10]).await.unwrap();
             streams.push(send);
             let closed = || budget.statistics().connections_closed > 0;
-            until("it holds what it may", &budget, || {
+            until("the budget is nearly used up", &budget, || {
                 held() >= before + WINDOW / 4 * 3 || closed()
             })
             .await;
@@ -129,7 +130,7 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             other => panic!("{other:?}"),
         }
         drop((greedy, streams, neighbor));
-        until("nothing is held any more", &budget, || held() == 0).await;
+        until("no memory is held any more", &budget, || held() == 0).await;
     });
 }
 

@@ -40,7 +40,7 @@ fn a_megabyte_is_echoed() {
             send.finish().unwrap();
         };
         let (_, answer) = tokio::join!(writing, recv.read_to_end(2 << 20));
-        assert!(answer.unwrap() == data, "other bytes came back");
+        assert!(answer.unwrap() == data, "different bytes were echoed");
         assert_eq!(send.stopped().await, Ok(None));
     });
 }
@@ -103,7 +103,7 @@ fn tokio_traits_carry_ten_megabytes_one_way() {
         let mut recv = client.accept_uni().await.unwrap();
         let mut received = Vec::new();
         AsyncReadExt::read_to_end(&mut recv, &mut received).await.unwrap();
-        assert!(received == data, "other bytes came");
+        assert!(received == data, "different bytes were received");
         writer.await.unwrap();
     });
 }

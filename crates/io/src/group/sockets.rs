@@ -43,14 +43,18 @@ pub(super) fn given(
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     if given.len() != count {
         let there = given.len();
-        return Err(wrong(format!("{there} sockets were given, for {count} shards")));
+        return Err(wrong(format!(
+            "expected one socket per shard: got {there} sockets for {count} shards"
+        )));
     }
     let given = given.into_iter().map(Socket::bound).collect::<io::Result<Vec<_>>>()?;
     let addresses: Vec<_> = given.iter().map(Socket::local_address).collect();
     if let [first, others @ ..] = &addresses[..]
         && let Some(other) = others.iter().find(|other| *other != first)
     {
-        return Err(wrong(format!("the given sockets are bound to {first} and {other}")));
+        return Err(wrong(format!(
+            "the sockets are bound to different addresses: {first} and {other}"
+        )));
     }
     let mut all: Vec<_> = given.into_iter().map(Sockets::new).collect();
     let Some((server, (first, others))) = server.zip(all.split_first_mut()) else {

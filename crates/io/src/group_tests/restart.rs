@@ -67,7 +67,7 @@ fn try_start_with(
     let mut hot_restart = loop {
         match HotRestart::at(&place.0) {
             Err(HotRestartError::Draining) => {
-                assert!(begun.elapsed() < TIMEOUT, "the process before does not end");
+                assert!(begun.elapsed() < TIMEOUT, "the previous process does not end");
                 std::thread::yield_now();
             }
             found => break found?,
@@ -222,7 +222,7 @@ fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     drop(start_after(&place, &new));
     let by_one: Vec<_> = reset_of_each().collect();
     assert!(by_both == by_one, "the tokens depend on the process");
-    assert_eq!(total(&new.group).forwarded, 3, "nobody is there any more");
+    assert_eq!(total(&new.group).forwarded, 3, "the old process has ended");
 }
 
 /// Waits until the predecessor of `new` has ended, since only then can another process replace
@@ -269,7 +269,7 @@ fn the_old_process_gives_back_what_begins_a_connection() {
     assert_eq!(then.datagrams_sent, 0);
 }
 
-/// A new process that never becomes ready, for whatever reason, does not affect the old one.
+/// A new process that never becomes ready, for any reason, does not affect the old one.
 #[test]
 fn the_old_process_goes_on_if_the_new_one_fails() {
     let place = Place::new("fails");
@@ -376,7 +376,7 @@ fn a_hand_over_cannot_be_forged() {
     assert_eq!((new.forwarded_in, new.forwarded, new.handed_in, new.connections), (0, 0, 0, 0));
     assert_eq!((old.forwarded_in, old.handed_in, old.connections), (0, 0, 0));
     victim.set_nonblocking(true).unwrap();
-    assert!(victim.recv(&mut [0; 10]).is_err(), "the victim got an answer");
+    assert!(victim.recv(&mut [0; 10]).is_err(), "the victim got a response");
 }
 
 /// A stale socket of a process that has ended does not prevent the next process from starting.

@@ -50,7 +50,7 @@ const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 const MAX_REPLIES: usize = 64;
 
 /// Log message for a panic in a callback.
-pub(super) const REPLY: &str = "a callback of the application panicked";
+pub(super) const REPLY: &str = "application callback panicked";
 
 /// A connection's application, and its pending work in the shard.
 struct ConnectionSlot {
@@ -269,7 +269,7 @@ impl Connections {
             let _ = guarded(REPLY, || on_failure(ConnectFailure::ShuttingDown));
             return;
         }
-        const NOT_BEGUN: &str = "code of the application panicked: its connection does not begin";
+        const NOT_BEGUN: &str = "application code panicked; its connection was not started";
         let observer = GuardedObserver::guard(observer);
         let begun = guarded(NOT_BEGUN, || {
             self.endpoint.connect(now, &config, destination, &server_name, observer)
@@ -361,7 +361,7 @@ impl Connections {
         self.replies.pop_front()
     }
 
-    /// Marks a connection whose application was woken.
+    /// Marks a connection to run its application, which was woken.
     pub(super) fn wake(&mut self, target: &WakeTarget) {
         let slot = self.slots.get(target.index).and_then(Option::as_ref);
         if let Some(slot) = slot.filter(|slot| slot.target.generation == target.generation) {
@@ -371,7 +371,7 @@ impl Connections {
 
     pub(super) fn stop_accepting(&mut self) {
         let acceptor = self.acceptor.take();
-        let _ = guarded("an acceptor panicked when it was dropped", || drop(acceptor));
+        let _ = guarded("acceptor panicked while being dropped", || drop(acceptor));
     }
 
     /// Closes all connections. No new connections are accepted or started.
@@ -587,7 +587,7 @@ impl Connections {
         let application = std::mem::replace(&mut slot.application, Guarded::gone());
         // The connection contains the application's congestion controller, which is dropped with
         // it.
-        const WAS_GONE: &str = "code of the application panicked when its connection was gone";
+        const WAS_GONE: &str = "application code panicked after its connection had ended";
         if let Ok(statistics) = guarded(WAS_GONE, || connection.statistics()) {
             let _ = application.closed(&statistics);
         }

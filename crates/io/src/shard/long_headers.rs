@@ -18,7 +18,7 @@ use crate::system::steering::{AtAddress, Steering};
 /// Opens sockets for long headers for all shards at a port, where possible.
 pub(crate) fn open(shards: &mut [Sockets]) {
     if let Err(error) = add(shards) {
-        tracing::debug!(%error, "long headers have no separate sockets");
+        tracing::debug!(%error, "cannot open separate sockets for long headers");
     }
 }
 
@@ -35,14 +35,14 @@ pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Opt
 /// Makes the kernel select among the sockets of one shard.
 pub(crate) fn divide(shards: &[Sockets]) {
     if let Err(error) = programs::divide(&by_address(shards)) {
-        tracing::debug!(%error, "the kernel does not distinguish long headers from short ones");
+        tracing::debug!(%error, "cannot make the kernel distinguish long headers from short ones");
     }
 }
 
 /// Opens a socket for long headers next to each of the sockets of all shards.
 ///
 /// # Errors
-/// Errors of the operating system. After an error, no such socket is open.
+/// Returns errors of the operating system. After an error, no such socket is open.
 fn add(shards: &mut [Sockets]) -> io::Result<()> {
     let Some(first) = shards.first() else { return Ok(()) };
     first.listening().try_for_each(|(_, socket)| socket.allow_shared_address())?;

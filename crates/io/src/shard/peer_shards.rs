@@ -1,10 +1,11 @@
 //! The other shards of a group, and the exchange of datagrams between them.
 //!
-//! The kernel selects the socket that receives a datagram. This socket may be the wrong one: if the
-//! kernel goes by the 4-tuple and a client's address changed, or if it coalesced datagrams, of
-//! which it reads only the first. So this module checks the connection ID of every datagram, and
-//! hands over those with an ID of another shard. Shards share nothing except these queues. During a
-//! hot restart, datagrams with an ID of the previous process are forwarded to it.
+//! The kernel selects the socket that receives a datagram. This socket may be the wrong one if the
+//! kernel selects it by the 4-tuple and a client's address has changed, or if the kernel has
+//! coalesced datagrams, of which it reads only the first. So this module checks the connection ID
+//! of every datagram, and hands over those with an ID of another shard. Shards share nothing except
+//! these queues. During a hot restart, datagrams with an ID of the previous process are forwarded
+//! to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -142,8 +142,8 @@ impl Sender {
         if self.can_segment && !can_segment {
             statistics.segmentation_refused += 1;
             tracing::warn!(
-                "the kernel rejects segmentation (GSO): each datagram takes its own call from now \
-                 on, which costs more processor time; check for an interface without checksum \
+                "the kernel rejects segmentation offload (GSO): from now on, each datagram takes a \
+                 separate call, which uses more CPU time; check for an interface without checksum \
                  offload or an IPsec policy"
             );
         }

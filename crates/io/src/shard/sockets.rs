@@ -25,8 +25,7 @@ pub(super) struct Open {
     pub(super) failures: ReceiveFailures,
     /// Whether the socket may have something to receive.
     pub(super) is_readable: bool,
-    /// The number of connections that use the socket; `None` if it stays open as long as the shard
-    /// runs.
+    /// The number of connections that use the socket; `None` if it stays open while the shard runs.
     pub(super) users: Option<usize>,
     /// The index that connections use for the socket: its own index, or that of the primary socket
     /// at the same address.

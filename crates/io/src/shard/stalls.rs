@@ -16,7 +16,7 @@ pub(super) fn note(late: Duration, statistics: &mut ShardStatistics) {
     statistics.stalls += 1;
     tracing::warn!(
         late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-        "the shard did not run in time: the process was stopped, the host had no processor time for it, or a callback blocked \
+        "the shard ran late: the process was stopped, the host had no CPU time for it, or a callback blocked \
          its thread"
     );
 }

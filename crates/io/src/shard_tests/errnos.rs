@@ -465,7 +465,7 @@ fn every_error_at_every_call() {
     for_each(cases, completes);
 }
 
-/// On the endpoint with a persistent error, the connection's end names that error as the reason.
+/// On the endpoint with a persistent error, the connection ends with that error as the reason.
 #[test]
 fn an_error_that_stays_is_named() {
     use SendFailure::{Forbidden, MtuTooSmall, NoRoute, Other};

@@ -3,15 +3,16 @@ use core::net::SocketAddr;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a process cannot replace another one, which continues unaffected. Functions that
-/// return an [`io::Error`] have this as its cause.
+/// The reason why a process cannot replace another one, which continues unaffected. In functions
+/// that return an [`io::Error`], this is the error's cause.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HotRestartError {
     /// The running process has itself replaced another process that still has connections. Try
     /// again later.
     Draining,
-    /// The running process has a different number of shards, which must be the same in both.
+    /// The running process has a different number of shards; both processes must have the same
+    /// number.
     ShardCount {
         /// The number of shards in the running process.
         running: usize,
@@ -52,7 +53,7 @@ pub enum HotRestartError {
     Ended,
     /// The path cannot be used.
     Path {
-        /// The path.
+        /// The path of the unix socket.
         path: PathBuf,
         /// The error of the operating system.
         error: io::Error,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use rustix::fd::{AsFd, BorrowedFd};
 
-/// Maximum number of wake-ups to clear at once. Additional ones cause another wake-up.
+/// Maximum number of wake-ups to clear in one call. Additional wake-ups wake the thread again.
 const CLEARED: usize = 64;
 
 /// The receiving end of wake-ups.
@@ -14,7 +14,7 @@ pub(crate) struct WakeReceiver(UdpSocket);
 /// Wakes the thread; usable from any other thread.
 pub(crate) struct Waker(UdpSocket);
 
-/// Returns the two ends. Only they can send to each other.
+/// Creates both ends of a wake-up channel. Only they can send to each other.
 pub(crate) fn wake_pair() -> io::Result<(WakeReceiver, Waker)> {
     let (receiver, sender) = (bind()?, bind()?);
     sender.connect(receiver.local_addr()?)?;

@@ -13,7 +13,7 @@ pub(crate) fn shards(count: usize) -> usize {
     if count > 1 {
         tracing::warn!(
             requested = count,
-            "only Linux has several shards at one port; this server has one"
+            "several shards at one port require Linux; this server has one shard"
         );
     }
     1

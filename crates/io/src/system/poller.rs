@@ -1,4 +1,4 @@
-//! Waiting with poll(2), which is available on every system and checks all sockets at once.
+//! Waiting with poll(2), which is available on every system and checks all sockets in one call.
 
 use core::time::Duration;
 use std::io;

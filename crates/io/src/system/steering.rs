@@ -7,9 +7,9 @@ use clearway_udp::Socket;
 /// The method by which a port's datagrams reach their shards. The best method that the system
 /// allows is used.
 ///
-/// For coalesced datagrams, the kernel selects one socket, based on the first datagram. So whatever
-/// the method, each shard checks the connection ID of every datagram, and passes datagrams that
-/// belong to other shards on.
+/// For coalesced datagrams, the kernel selects one socket, based on the first datagram. So with
+/// every method, each shard checks the connection ID of every datagram, and passes on datagrams
+/// that belong to other shards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Steering {

@@ -92,7 +92,7 @@ impl Client {
     /// Waits for the next download to complete. Returns its number, or the reason why the
     /// connection ended.
     pub fn next(&self) -> Result<u64, String> {
-        self.outcomes.recv_timeout(TIMEOUT).expect("nothing comes")
+        self.outcomes.recv_timeout(TIMEOUT).expect("no outcome in time")
     }
 
     /// Starts another download.

@@ -55,8 +55,8 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// InvalidInput if the device's name is too long; errors of the system, such as `EFAULT` if the
-    /// response does not fit.
+    /// Returns InvalidInput if the device's name is too long, and errors of the operating system,
+    /// such as `EFAULT` if the response does not fit.
     pub(super) fn ask(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -35,7 +35,7 @@ pub struct Plan {
     pub number: usize,
     /// The injected outcome.
     pub fault: Fault,
-    /// Duration for which the following calls of this direction are affected.
+    /// Duration for which subsequent calls in this direction are also affected.
     pub lasts: Duration,
 }
 
@@ -99,7 +99,7 @@ impl Faults {
     /// Counts a call. Returns the maximum number of messages that it may carry.
     ///
     /// # Errors
-    /// The injected error.
+    /// Returns the injected error.
     pub(super) fn on_call(&self, call: Call) -> io::Result<usize> {
         let mut state = self.lock();
         match state.next(call) {

@@ -79,7 +79,7 @@ pub(super) fn all() -> Vec<Storm> {
             lines: &[
                 "(--connection-memory)",
                 "closed: memory is short",
-                "and this connection holds the most",
+                "and this connection uses the most",
             ],
             metrics: &[
                 "clearway_events_total{event=\"connection_memory_level\"}",

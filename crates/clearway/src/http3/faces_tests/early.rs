@@ -31,7 +31,7 @@ fn with_session(face: Face) -> Configs {
     configs
 }
 
-/// The client knows that its request was refused, and can repeat it elsewhere.
+/// The client learns that its request was rejected, and can repeat it elsewhere.
 fn a_425_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     let mut pair = Pair::raw(face, None, &with_session(face));
     let client = pair.client.clone();

@@ -31,7 +31,7 @@ pub(super) struct Record {
 /// The requests by their paths.
 pub(super) type Records = Arc<Mutex<BTreeMap<String, Record>>>;
 
-/// Path under which handler calls for requests that the program does not know are recorded.
+/// Path under which handler calls for unknown requests are recorded.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// The content of large responses.

@@ -16,9 +16,9 @@ use crate::guarded::{Panicked, guarded};
 
 /// Log message for a panic inside the transport.
 pub(super) const CLOSED: &str =
-    "code that the transport calls panicked: its connection is closed with INTERNAL_ERROR";
+    "code called by the transport panicked; its connection is closed with INTERNAL_ERROR";
 
-const ENDED: &str = "a connection panicked while it was closed: it ends without CONNECTION_CLOSE";
+const ENDED: &str = "panic while closing a connection; it ends without CONNECTION_CLOSE";
 
 /// Reason phrase in the CONNECTION_CLOSE frame.
 const REASON: &str = "the application failed";
@@ -60,7 +60,7 @@ impl Connections {
     /// Handles a datagram from `remote` that caused a panic in the connection that it belongs to,
     /// if any.
     pub(super) fn on_broken_by(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) {
-        const LOST: &str = "a connection ID generator panicked: a datagram is lost";
+        const LOST: &str = "connection ID generator panicked; a datagram is dropped";
         let handle = guarded(LOST, || self.endpoint.connection_for(remote, datagram));
         if let Ok(Some(handle)) = handle {
             self.on_broken(now, handle);

@@ -31,9 +31,9 @@ fn a_connection_that_its_peer_has_closed_is_given_back() {
         server.receive(now, &close);
         assert!(server.rest_of_turn(now, false).is_empty(), "nothing is sent while draining");
         assert!(server.0.endpoint.connection(handle).is_none());
-        assert!(!server.0.is_empty(), "it has its place");
+        assert!(!server.0.is_empty(), "the slot is kept");
     }
-    now = server.0.next_deadline().expect("its place is given back");
+    now = server.0.next_deadline().expect("a deadline to release the slot");
     assert!(server.rest_of_turn(now, false).is_empty());
     assert!(server.0.is_empty() && server.0.next_deadline().is_none());
     assert_eq!(server.0.endpoint.connection_count(), 0);

@@ -80,8 +80,8 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
     (server, now, calls)
 }
 
-/// Each reset makes room for the writer of another stream, which must be notified without any
-/// further event.
+/// Each reset makes room for the writer of another stream, which must be notified without any other
+/// event.
 #[test]
 fn an_application_gets_the_events_of_its_own_calls() {
     let (mut server, now, calls) = filling(true);
@@ -110,7 +110,7 @@ fn an_application_that_takes_no_events_is_not_called_for_ever() {
     assert!(calls.lock().unwrap().len() <= 4);
 }
 
-/// Number of times that [`Ticking`] wants to be called, at a fixed interval.
+/// Number of times that [`Ticking`] requests to be called, at a fixed interval.
 const TICKS: usize = 5;
 const INTERVAL: Duration = Duration::from_millis(3);
 

@@ -8,7 +8,7 @@
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     count: usize,
-    /// Number of clients at which further clients must start to validate their address.
+    /// Number of such clients at or above which new clients must validate their address.
     limit: usize,
     /// Set if clients must validate their address, until the number has fallen to half of the
     /// limit.

@@ -49,7 +49,7 @@ const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 /// times the duration of a handshake.
 const PAUSE: u32 = 3;
 
-const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
+const NOT_ANSWERED: &str = "connection ID generator panicked; a client gets no response";
 
 /// Identity of a client without a connection: its first Destination Connection ID, and its address.
 pub(super) type ClientKey = (ConnectionId, SocketAddr);
@@ -83,7 +83,7 @@ struct PendingClient {
 /// A later datagram of a waiting client, and the balancer that forwarded it.
 pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
-/// Returns the limits that apply to a client and its further datagrams.
+/// Returns the limits that apply to a client and its later datagrams.
 fn room(incoming: &Incoming) -> Room {
     if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
 }
@@ -356,7 +356,7 @@ impl Connections {
         !self.pending_clients.is_empty()
     }
 
-    /// Returns whether the client was accepted.
+    /// Decides how to respond to a client. Returns whether the client was accepted.
     fn decide(&mut self, now: Timestamp, incoming: Incoming, via: Option<Via>) -> bool {
         let is_accepted = self.answer(now, incoming, via);
         self.take_replies(via);
@@ -371,9 +371,9 @@ impl Connections {
         let is_refused = self.is_refused_for_memory(incoming.remote_address());
         let decision = match &mut self.acceptor {
             Some(_) if is_refused => Ok(Decision::Refuse),
-            Some(acceptor) => guarded("an acceptor panicked: the client is refused", || {
-                acceptor.incoming(&incoming)
-            }),
+            Some(acceptor) => {
+                guarded("acceptor panicked; the client is refused", || acceptor.incoming(&incoming))
+            }
             None => Ok(Decision::Refuse),
         };
         match decision.unwrap_or(Decision::Refuse) {
@@ -397,7 +397,7 @@ impl Connections {
         accept: Accept,
     ) -> bool {
         const REFUSED: &str =
-            "code of the application panicked: a client is refused with INTERNAL_ERROR";
+            "application code panicked; the client is refused with INTERNAL_ERROR";
         let Accept { application, observer } = accept;
         let client = incoming.without_datagram();
         let observer = GuardedObserver::guard(observer);
@@ -411,7 +411,7 @@ impl Connections {
                 }
                 return true;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "a client could not be accepted"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot accept a client"),
             Err(Panicked) => {
                 let answer = || self.endpoint.refuse_with_internal_error(client);
                 let _ = guarded(NOT_ANSWERED, answer);

@@ -375,7 +375,7 @@ fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
     });
     assert_eq!(server.statistics().connections, LIMIT as u64);
     let bound = (LIMIT * HALF_OPEN + ROOM.bytes + ROOM_FOR_RETRIES.bytes) as u64;
-    assert!(used.bytes_max < bound, "{} bytes, {bound} are permitted", used.bytes_max);
+    assert!(used.bytes_max < bound, "{} bytes, {bound} are allowed", used.bytes_max);
 }
 
 /// Waiting clients count as half open, so Retry packets begin before they have used up the memory
@@ -450,7 +450,7 @@ fn established_connections_are_answered_in_the_same_turn() {
         let sent = server.rest_of_turn(at(turn), true);
         server.0.record_handshake_time(at(turn), at(turn + 1));
         let answers = sent.iter().filter(|(destination, _)| *destination == address).count();
-        assert!(answers > 0, "no answer in turn {turn}");
+        assert!(answers > 0, "no response in turn {turn}");
         for (_, datagram) in sent.into_iter().filter(|(destination, _)| *destination == address) {
             clients.receive(at(turn), datagram);
         }

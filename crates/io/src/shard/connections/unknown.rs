@@ -12,7 +12,7 @@ const BEGINNING: usize = 26;
 /// event is enabled.
 pub(super) fn report_unknown(remote: SocketAddr, datagram: &[u8]) {
     let begins = Beginning(datagram.get(..BEGINNING).unwrap_or(datagram));
-    tracing::debug!(%remote, %begins, "a datagram that belongs to no connection");
+    tracing::debug!(%remote, %begins, "datagram belongs to no connection");
 }
 
 /// Bytes, displayed in hexadecimal.

@@ -222,7 +222,7 @@ fn a_migration_that_waits_begins_with_the_packet_that_permits_it() {
     assert_eq!(world.first(0, is_migrated), confirmed.map(|at| at + 2 * DELAY));
 }
 
-/// CONNECTION_CLOSE is sent at once, for every connection; the turn that releases the last
+/// CONNECTION_CLOSE is sent immediately for every connection; the turn that releases the last
 /// remaining state reports it.
 #[test]
 fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
@@ -255,7 +255,7 @@ fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
 
 #[test]
 fn attempts_and_pending_clients_learn_of_the_end_at_once() {
-    // The peer has not answered yet, so there is no closing period.
+    // The peer has not responded yet, so there is no closing period.
     let mut world = World::new();
     world.connect();
     world.settle();

@@ -18,7 +18,7 @@ pub(crate) enum Waker {
     Loopback(loopback::Waker),
 }
 
-/// Returns the two ends.
+/// Creates both ends of a wake-up channel.
 pub(crate) fn wake_pair() -> io::Result<(WakeReceiver, Waker)> {
     let is_portable = std::env::var_os("CLEARWAY_POLLER").is_some_and(|name| name == "portable");
     if is_portable { loopback_pair() } else { eventfd_pair() }

@@ -33,7 +33,7 @@ const fn read_len(layout: Layout) -> u32 {
 /// after the handshake, do not wait behind long headers, and are not dropped if there are too many
 /// of these: anyone can send Initial packets. The client chooses the connection ID of Initial
 /// packets. Its first octet selects the shard, so that all first packets of a client reach the same
-/// shard, whatever the client's address.
+/// shard, regardless of the client's address.
 pub(crate) fn steer(addresses: &[AtAddress<'_>], format: IdFormat, best: Steering) -> Steering {
     if best >= Steering::Ebpf {
         match addresses.iter().try_for_each(|address| ebpf::attach(address, format)) {

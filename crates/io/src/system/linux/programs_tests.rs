@@ -77,7 +77,7 @@ fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn Connec
 }
 
 /// Packets from 32 ports, with both header forms and IDs of every shard, reach their shards; other
-/// packets may arrive anywhere. `has_long`: whether long headers have separate sockets.
+/// packets may arrive anywhere. `has_long` is whether long headers have separate sockets.
 fn finds_shards(
     address: &str,
     format: IdFormat,
@@ -238,8 +238,8 @@ fn the_largest_group() {
     }
 }
 
-/// Without separate sockets for long headers, all packets of a client that does not have a
-/// connection ID of ours reach one socket.
+/// Without separate sockets for long headers, all packets of a client that does not have one of our
+/// connection IDs reach one socket.
 #[test]
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
@@ -262,8 +262,8 @@ fn first_flights_go_by_the_address() {
     }
 }
 
-/// A client's first packets reach one shard, whatever the client's address, and the first packets
-/// of different clients reach all shards.
+/// A client's first packets reach one shard, regardless of the client's address, and the first
+/// packets of different clients reach all shards.
 #[test]
 fn first_flights_go_by_the_connection_id_of_the_client() {
     for steering in [Steering::ClassicBpf, best()] {

@@ -38,8 +38,8 @@ pub(crate) use replaceable::{HandOver, Replaceable};
 /// How long a starting process waits for the running one to respond, and to stop receiving.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Lets a server replace a running server, and be replaced later: no connection is interrupted and
-/// no client is refused.
+/// Allows a server to replace a running server, and to be replaced later: no connection is
+/// interrupted and no client is refused.
 ///
 /// Processes with the same path for their unix socket replace each other. The new process gets the
 /// UDP sockets of the running one, and is the only one to receive from them once it has started.
@@ -84,8 +84,9 @@ impl HotRestart {
     /// This may block for several seconds.
     ///
     /// # Errors
-    /// [`HotRestartError::Draining`] if the running process has replaced another one that still has
-    /// connections: try again later. Other errors are about the running process, or the path.
+    /// Returns [`HotRestartError::Draining`] if the running process has replaced another one that
+    /// still has connections: try again later. Other errors concern the running process, or the
+    /// path.
     pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
         Self::of(Role::Server, path.as_ref())
     }
@@ -95,7 +96,7 @@ impl HotRestart {
     /// Datagrams that arrive in the meantime wait in the sockets.
     ///
     /// # Errors
-    /// As for [`at`](Self::at).
+    /// Returns the same errors as [`at`](Self::at).
     pub fn of_balancer_at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
         Self::of(Role::Balancer, path.as_ref())
     }
@@ -221,7 +222,7 @@ impl Prepared {
     /// while the returned value is kept.
     ///
     /// # Errors
-    /// A [`HotRestartError`] as the cause. The running process continues.
+    /// Fails with a [`HotRestartError`] as the cause. The running process then continues.
     pub fn take_over(self) -> io::Result<Keeper> {
         let Self { mut kept, mut keeper } = self;
         if let Some(predecessor) = &kept.predecessor {

@@ -19,24 +19,25 @@ use super::super::steering::Steering;
 use crate::datagrams::Meta;
 use crate::shard_ids::{Generation, Layout};
 
-/// Lets a server replace a running server. This requires Linux: on other systems, no value of this
-/// type exists.
+/// Allows a server to replace a running server. This requires Linux: on other systems, no value of
+/// this type exists.
 pub struct HotRestart(Infallible);
 
 impl HotRestart {
     /// Always fails on this system.
     ///
     /// # Errors
-    /// [`HotRestartError::Path`], whose cause has the kind [`Unsupported`](ErrorKind::Unsupported).
+    /// Returns [`HotRestartError::Path`], whose cause has the kind
+    /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
-        let error = io::Error::new(ErrorKind::Unsupported, "only Linux has hot restart");
+        let error = io::Error::new(ErrorKind::Unsupported, "hot restart requires Linux");
         Err(HotRestartError::Path { path: path.as_ref().to_owned(), error })
     }
 
     /// Always fails on this system.
     ///
     /// # Errors
-    /// As for [`at`](Self::at).
+    /// Returns the same errors as [`at`](Self::at).
     pub fn of_balancer_at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
         Self::at(path)
     }

@@ -50,8 +50,8 @@ pub(crate) fn may_be_without_offload(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO))
 }
 
-/// Lets other sockets bind to the address of this one; the kernel distributes datagrams among them
-/// (SO_REUSEPORT).
+/// Allows other sockets to bind to the address of this one; the kernel distributes datagrams among
+/// them (SO_REUSEPORT).
 pub(crate) fn share_address(socket: &impl AsFd) -> io::Result<()> {
     Ok(setsockopt(socket, ReusePort, &true)?)
 }

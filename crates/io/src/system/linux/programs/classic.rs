@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 const LENGTH: usize = 21;
 
 /// Makes the kernel select among the sockets of an address, the first of which is `first`.
-/// `has_long`: whether there are sockets for long headers.
+/// `has_long` is whether there are sockets for long headers.
 pub(super) fn attach(first: &Socket, format: IdFormat, has_long: bool) -> io::Result<()> {
     attach_program(first, &mut program(format, has_long))
 }
@@ -45,8 +45,8 @@ fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
     let (count, limit) = (u32::from(format.count()), u32::from(format.limit()));
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len() as u32, layout.shard_octet() as u32);
-    // Shorter payloads have no connection ID of ours: every packet is at least 20 octets longer
-    // than its header.
+    // Shorter payloads do not contain one of our connection IDs: every packet is at least 20 octets
+    // longer than its header.
     let shortest = read_len(layout).max(SHORT_ID + id_len);
     let (client, first_long) = match has_long {
         true => (octet(LONG_ID), count),
@@ -77,7 +77,7 @@ fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
         /* 17 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
         /* 18 */ statement(BPF_ALU | BPF_ADD | BPF_K, first_long),
         /* 19 */ statement(BPF_RET | BPF_A, 0),
-        // Not a connection ID of ours.
+        // Not one of our connection IDs.
         /* 20 */ statement(BPF_RET | BPF_K, NONE),
     ]
 }
@@ -94,7 +94,7 @@ fn division() -> [sock_filter; 4] {
 }
 
 /// Skips `if_not` instructions if the loaded octet is not the first octet of our connection IDs. If
-/// that can have any value, this skips none.
+/// that octet can have any value, no instruction is skipped.
 const fn first_octet(layout: Layout, if_not: u8) -> sock_filter {
     match layout.first_octet() {
         Some(first) => branch(BPF_JEQ, first as u32, 0, if_not),

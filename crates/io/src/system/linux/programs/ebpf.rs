@@ -68,7 +68,7 @@ pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()
     bpf::attach(first.as_fd(), program.as_fd())
 }
 
-/// Returns the program, which selects from the map with the descriptor `sockets`. `has_long`:
+/// Returns the program, which selects from the map with the descriptor `sockets`. `has_long` is
 /// whether there are sockets for long headers.
 const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instruction; LENGTH] {
     let layout = format.layout();
@@ -123,7 +123,7 @@ const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instructi
 }
 
 /// Skips `count` instructions if `register` is not the first octet of our connection IDs. If that
-/// can have any value, this skips none.
+/// octet can have any value, no instruction is skipped.
 const fn first_octet(register: u8, layout: Layout, count: i16) -> Instruction {
     match layout.first_octet() {
         Some(first) => branch(JNE, register, first as i32, count),

@@ -2,8 +2,8 @@
 //!
 //! A shard keeps its connections when another process replaces its own, and only its listening
 //! sockets are handed over. Other threads hand over their complete state, so that their process can
-//! end immediately: additional sockets, and serialized state in a format of their own. Datagrams
-//! that arrive in the meantime wait in the sockets, which both processes have.
+//! end immediately: additional sockets, and serialized state in their own format. Datagrams that
+//! arrive in the meantime wait in the sockets, which both processes have.
 //!
 //! A starting process calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over)
 //! when its threads have started. The threads wait until [`listen`](Replaceable::listen) is called,
@@ -38,10 +38,10 @@ impl Predecessor {
     /// This may block for several seconds.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the predecessor ends before it has handed
-    /// over anything, [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrives in time,
+    /// Returns [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the predecessor ends before it has
+    /// handed over anything, [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrives in time,
     /// [`InvalidData`](ErrorKind::InvalidData) if the format is wrong, and other errors of the
-    /// system.
+    /// operating system.
     pub fn receive(self) -> io::Result<(Vec<UdpSocket>, Vec<u8>)> {
         let conversation = conversation(self.0)?;
         let foreign = || io::Error::from(ErrorKind::InvalidData);
@@ -69,8 +69,8 @@ impl Predecessor {
 /// handover; `None` if there is no such process. `listen` and `threads` are the requested values.
 ///
 /// # Errors
-/// [`HotRestartError::ShardCount`] and [`HotRestartError::Addresses`] as the cause, if the running
-/// process has different values; other errors of the system.
+/// Fails with [`HotRestartError::ShardCount`] or [`HotRestartError::Addresses`] as the cause if the
+/// running process has different values. Also returns other errors of the operating system.
 pub fn inherit(
     hot_restart: &mut HotRestart,
     listen: SocketAddr,
@@ -97,8 +97,8 @@ pub fn inherit(
 /// listening socket. If there is no process to replace, the next process can connect from here on.
 ///
 /// # Errors
-/// Fails if the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause;
-/// other errors of the system.
+/// Fails if the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause.
+/// Also returns other errors of the operating system.
 pub fn prepare(
     hot_restart: HotRestart,
     threads: Vec<(OwnedFd, Arc<dyn Replaceable>)>,

@@ -227,7 +227,7 @@ impl Kept {
                     }
                     Ok(false) => {}
                     Err(error) => {
-                        tracing::warn!(%error, "another process has not replaced this one")
+                        tracing::warn!(%error, "another process failed to replace this one")
                     }
                 },
                 Err(error) => {
@@ -244,7 +244,10 @@ impl Kept {
         let conversation = Conversation::new(socket, HELLO_PATIENCE)?;
         let user = conversation.user()?;
         if user != rustix::process::geteuid().as_raw() {
-            tracing::warn!(user, "a process of another user requests the sockets");
+            tracing::warn!(
+                user,
+                "rejecting a request for the sockets from a process of another user"
+            );
             return Ok(false);
         }
         match conversation.receive()?.0 {

@@ -38,7 +38,7 @@ const MAX_LEN: usize = 128;
 /// has one pipe, but a balancer has many ports.
 pub(super) const MAX_DESCRIPTORS: usize = 64;
 
-/// Secrets that both processes share, and no other process may know.
+/// Secrets that both processes share, and that no other process may obtain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Secrets {
     pub(crate) reset_key: [u8; 32],
@@ -69,11 +69,11 @@ pub(crate) enum Role {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A process with this protocol version wants to replace the other one.
+    /// A process with this protocol version requests to replace the running one.
     Hello(u8),
     /// The predecessor of the running process still has connections.
     Draining,
-    /// The running process has this other version.
+    /// The running process uses this other version of the protocol.
     Version(u8),
     Offer(Offer),
     /// Accompanied by the sockets of the next shard.
@@ -205,7 +205,7 @@ impl Conversation {
     /// Receives the next message, with the accompanying descriptors.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed,
+    /// Returns [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed,
     /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrived in time,
     /// [`InvalidData`](ErrorKind::InvalidData) if the message is invalid.
     pub(crate) fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {

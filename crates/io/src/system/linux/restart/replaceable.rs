@@ -21,7 +21,7 @@ pub trait Replaceable: Send + Sync {
     fn listen(&self);
 }
 
-/// The means that a thread gets to hand over its state when another process replaces this one.
+/// Handle with which a thread hands over its state when another process replaces this one.
 pub struct HandOver {
     /// The pipe to the same thread of the other process. A shard receives datagrams for its
     /// connections from this pipe.
