@@ -69,7 +69,7 @@ impl Controller for State {
             .filter(|packet| self.recovery_until.is_none_or(|until| packet.index >= until))
             .map(|packet| packet.bytes)
             .sum();
-        // A sender that does not use its whole window has not shown that a larger one would be
+        // A sender that does not use its entire window has not shown that a larger one would be
         // safe.
         if event.was_limited {
             self.window = (self.window + acknowledged / 2).min(self.maximum);

@@ -67,7 +67,7 @@ fn pattern(length: usize) -> Body {
                 return;
             }
         }
-        // An error means that the peer does not want the remaining content.
+        // An error means that the peer does not need the remaining content.
         let _ = sender.finish().await;
     });
     body

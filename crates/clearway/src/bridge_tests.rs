@@ -93,7 +93,7 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
     }
 }
 
-/// A task that polls only after the end gets the same result whatever happened before.
+/// A task that polls only after the end gets the same result no matter what happened before.
 #[test]
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {

@@ -487,11 +487,11 @@ impl ServerConfig {
     /// address are limited by [`max_connections`](Self::max_connections), and at most 4 MiB of
     /// their datagrams are queued.
     ///
-    /// Established connections are served first, however many clients connect: in each turn of its
-    /// loop, a shard begins one handshake and sends one Retry packet. A turn receives a few
-    /// datagrams and sends the responses. If datagrams arrive faster than the shard can receive
-    /// them, handshakes get a quarter of the shard's time, and the first datagrams of other clients
-    /// are dropped and counted in
+    /// Established connections are served first, no matter how many clients connect: in each turn
+    /// of its loop, a shard receives a few datagrams, sends the responses, sends at most one Retry
+    /// packet and begins at most one handshake. If datagrams arrive faster than the shard can
+    /// receive them, handshakes get a quarter of the shard's time, and the first datagrams of other
+    /// clients are dropped and counted in
     /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped).
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
@@ -508,12 +508,12 @@ impl ServerConfig {
     ///
     /// The preface contains the client's address, which is treated as the source address of the
     /// datagram: connections report it, Retry validates it, and it changes when a client migrates.
-    /// A datagram without a preface, such as a health check, comes from the balancer itself. It
-    /// must not clear the QUIC bit (RFC 9287), which the server does not permit.
+    /// A datagram without a preface, such as a health check, comes from the balancer itself. Such a
+    /// datagram must not clear the QUIC bit (RFC 9287), since the server does not allow this.
     ///
     /// A host that can send from a balancer's address can claim any client address, so put the
-    /// server on a network that only the balancers can reach. Clients cannot reach [preferred
-    /// addresses](Self::preferred_address_v4) then either.
+    /// server on a network that only the balancers can reach. Clients then cannot reach [preferred
+    /// addresses](Self::preferred_address_v4) either.
     pub fn balancers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.balancers = addresses.into_iter().collect();
         self

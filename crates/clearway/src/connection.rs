@@ -60,8 +60,8 @@ impl Connecting {
     ///
     /// A server can receive early data if it [accepts](crate::ServerConfig::early_data) this
     /// client's early data. Data that arrives before the handshake is complete may be a replay, so
-    /// it must not have an effect that the client would not want twice. The server's responses go
-    /// to a client that is not authenticated yet.
+    /// processing it twice must be harmless. The server's responses go to a client that is not
+    /// authenticated yet.
     ///
     /// # Errors
     /// Returns `self` if early data cannot be exchanged; it can be used to wait for the handshake.

@@ -252,7 +252,7 @@ fn streams_arrive_whole_or_end_with_an_error() {
     }
 }
 
-/// Whichever endpoint abandons a stream, and however it does so, neither keeps any state for it.
+/// No matter which endpoint abandons a stream, and how, neither endpoint keeps any state for it.
 #[test]
 fn nothing_is_kept_of_streams_that_are_over() {
     let code = VarInt::from_u32(9);

@@ -257,7 +257,7 @@ fn report_credit(
 }
 
 /// Reports the peer's flow control credit to all tasks that are waiting for it, since a stream has
-/// ended without using its whole grant.
+/// ended without using its entire grant.
 fn report_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     for (id, stream) in &mut state.app.streams {
         if let Some(send) = &mut stream.send {

@@ -515,7 +515,7 @@ impl Endpoint {
     ///
     /// A program should wait for this before it exits. CONNECTION_CLOSE is sent in one datagram; if
     /// that is lost, it is sent again during this period when the peer sends anything. The call
-    /// does not wait for failed connection attempts that were never answered.
+    /// does not wait for failed connection attempts to which no peer responded.
     ///
     /// This does not close any connection: see [`close`](Self::close).
     ///
@@ -578,7 +578,7 @@ impl Endpoint {
     ///
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
     /// CPU time. With a peer that responds faster, polling shortens round trips and takes less CPU
-    /// time, but a thread keeps its core busy as long as polls succeed. After consecutive fruitless
+    /// time, but a thread keeps its core busy while polls succeed. After consecutive fruitless
     /// polls, the thread skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so an idle
     /// endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how often polling helps.
     pub fn set_busy_poll(&self, limit: Duration) {

@@ -197,7 +197,7 @@ pub mod wire {
     }
 }
 
-// Re-exports the whole crate, because building a `TlsClientConfig` needs all of it, in the version
+// Re-exports the entire crate, because building a `TlsClientConfig` needs all of it, in the version
 // that this crate uses.
 pub use rustls;
 

@@ -8,7 +8,7 @@ use clearway_transport::{IgnoredAddress, MigrationFailure};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathEvent {
-    /// The peer's address has changed: the peer has migrated, or a NAT has rebound its address.
+    /// The peer's address has changed, because of a migration or a NAT rebinding.
     PeerMigrated {
         /// The peer's new address.
         remote: SocketAddr,

@@ -66,7 +66,8 @@ impl RecvStream {
     /// Reads the rest of the stream.
     ///
     /// # Errors
-    /// Fails if the stream fails before its end, or the rest of it is longer than `limit` bytes.
+    /// Returns an error if the stream fails before its end, or the rest of it is longer than
+    /// `limit` bytes.
     ///
     /// # Cancel safety
     /// Not cancel-safe: if the future is dropped, data that it has read is lost.

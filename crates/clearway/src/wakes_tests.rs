@@ -1,6 +1,6 @@
-//! Tests that every waiting task continues as soon as its condition holds: immediately for actions
-//! of its own endpoint, and after a one-way delay or a round trip for actions of the peer. No task
-//! depends on a timer or a later packet to be woken.
+//! Tests that every waiting task continues as soon as its condition holds: immediately for local
+//! actions, and after a one-way delay or a round trip for actions of the peer. No task depends on a
+//! timer or a later packet to be woken.
 
 pub(crate) mod world;
 

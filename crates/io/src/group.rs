@@ -99,7 +99,8 @@ impl ShardGroup {
 
     /// Returns the number of connections. A connection counts from the request to start it until
     /// the end of its closing or draining period (RFC 9000 §10.2), in which a lost CONNECTION_CLOSE
-    /// is repeated. A connection attempt that the peer never answered counts until it has failed.
+    /// is repeated. A connection attempt to which the peer never responded counts until it has
+    /// failed.
     pub fn connection_count(&self) -> usize {
         self.census().count()
     }
@@ -168,9 +169,9 @@ impl ShardGroup {
 /// logs a warning if more were requested.
 ///
 /// With one shard, this is the same as [`spawn`](crate::spawn). The sockets of several shards have
-/// the option SO_REUSEPORT, and so does the socket of a single-shard server. Linux then lets
-/// sockets with the same option in processes with the same effective user ID share the port, and
-/// delivers some of the datagrams to them. No socket joins by accident: without the option, the
+/// the option SO_REUSEPORT, and so does the socket of a single-shard server. Linux then allows
+/// sockets with the same option in processes with the same effective user ID to share the port, and
+/// delivers some of the datagrams to them. No socket joins unintentionally: without the option, the
 /// port is in use. Shards do not join existing sockets: they fail with
 /// [`AddrInUse`](io::ErrorKind::AddrInUse), even if the existing sockets belong to another group.
 ///

@@ -27,7 +27,7 @@ pub(crate) fn panics() -> u64 {
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics), logs `consequence` as a `tracing`
 /// event, and returns `None`. `consequence` describes what panicked and what happens as a result.
 ///
-/// State that `act` was changing when it panicked must only be dropped afterwards.
+/// State that `act` was changing when it panicked must only be dropped afterward.
 pub fn guard<T>(consequence: &str, act: impl FnOnce() -> T) -> Option<T> {
     guarded(consequence, act).ok()
 }

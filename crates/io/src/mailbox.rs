@@ -314,9 +314,9 @@ impl ShardHandle {
     ///
     /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
     /// CPU time. If the peer responds faster, busy polling shortens round trips and uses less CPU
-    /// time, but the thread keeps its core busy as long as polls succeed. After consecutive
-    /// fruitless polls, the shard skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so
-    /// an idle shard sleeps.
+    /// time, but the thread keeps its core busy while polls succeed. After consecutive fruitless
+    /// polls, the shard skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so an idle
+    /// shard sleeps.
     pub fn set_busy_poll(&self, limit: Duration) {
         // The limit is at most one millisecond, so its nanoseconds fit.
         let nanoseconds = limit.min(MAX_BUSY_POLL).as_nanos() as u64;

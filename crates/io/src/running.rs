@@ -27,8 +27,8 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a shard from the registry when its thread ends, for whatever reason: the thread then
-/// need not be joined, and the mailbox's descriptor can be closed.
+/// Removes a shard from the registry when its thread ends, for any reason: the thread then need not
+/// be joined, and the mailbox's descriptor can be closed.
 struct Ending(u64);
 
 impl Drop for Ending {

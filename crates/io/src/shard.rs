@@ -505,7 +505,7 @@ impl Shard {
         if !self.mailbox.prepare_to_sleep() {
             return false;
         }
-        // As with commands: a shard that has handed over a datagram checks afterwards whether this
+        // As with commands: a shard that has handed over a datagram checks afterward whether this
         // one sleeps.
         let has_waiting = self.peer_shards.as_mut().is_some_and(PeerShards::has_waiting);
         if has_waiting {

@@ -10,7 +10,7 @@
 //! (`restart.rs`), there are twice as many slots: the slot is the number of the shard, plus the
 //! number of shards in every second generation of processes. So a process can distinguish its
 //! connections from those of the previous process. The slot modulo the number of shards is the
-//! shard in either case, so steering programs need not know the generation.
+//! shard in either case, so steering programs do not need the generation.
 //!
 //! The first octet follows QUIC-LB (draft-ietf-quic-load-balancers): the config rotation 0b111
 //! marks the ID as unroutable for balancers. Since the shard is a remainder of the second octet,

@@ -31,7 +31,7 @@ const PLACE: i16 = -4;
 const LENGTH: usize = 13;
 
 /// Counts the packets that the kernel drops, by reason, from [`open`](Self::open) on. The counts
-/// include packets of all protocols, on the whole host and in all network namespaces. Each drop
+/// include packets of all protocols, on the entire host and in all network namespaces. Each drop
 /// costs a few dozen additional nanoseconds; other packets cost nothing.
 ///
 /// Uses an eBPF program at the tracepoint `skb:kfree_skb`; dropping this value removes the program.

@@ -2,8 +2,8 @@
 //!
 //! Falling asleep and being woken can take longer than the arrival of the next datagram: on a
 //! virtual machine whose core goes idle, tens of microseconds, most of which is CPU time. If
-//! datagrams are further apart, polling is wasted. The outcome of recent polls decides whether to
-//! poll.
+//! datagrams are further apart, polling is wasted. The outcome of recent polls determines whether
+//! to poll.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ const MAX_LEFT_OUT: u32 = 63;
 pub enum Waited {
     /// Polling found an event.
     Polled,
-    /// Polling found no event, and the thread slept afterwards.
+    /// Polling found no event, and the thread slept afterward.
     PolledThenSlept,
     /// The thread slept without polling.
     Slept,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) const STREAM_BUFFER: usize = 1 << 20;
 
 /// Maximum number of bytes to buffer between task and transport for all streams that share a
-/// [`Total`]. A stream with an empty buffer always has room for one piece, however much other
+/// [`Total`]. A stream with an empty buffer always has room for one piece, no matter how much other
 /// streams have buffered, so that no stream waits for another.
 pub(crate) const CONNECTION_BUFFER: usize = 2 << 20;
 
@@ -28,7 +28,7 @@ struct Sums {
     /// Number of additional bytes that tasks may be granted under the peer's connection-level flow
     /// control limit.
     credit: AtomicUsize,
-    /// Set when a stream has ended without using its whole grant.
+    /// Set when a stream has ended without using its entire grant.
     is_returned: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ impl Total {
         self.0.credit.load(Ordering::Relaxed)
     }
 
-    /// Returns whether streams have ended since the last call without using their whole grant.
+    /// Returns whether streams have ended since the last call without using their entire grant.
     pub(crate) fn take_returned(&self) -> bool {
         self.0.is_returned.swap(false, Ordering::Relaxed)
     }

@@ -9,9 +9,10 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, Total};
 use super::{AppState, Effects, WakerSlot};
 
-/// Number of received pieces of a stream that may always wait for its task, however small they are.
+/// Number of received pieces of a stream that may always wait for its task, regardless of their
+/// size.
 const MAX_PIECES: usize = 16;
-/// Number of waiting bytes per additional piece that may wait. Additional pieces stay in the
+/// Number of waiting bytes per additional piece that may wait. Pieces beyond this limit stay in the
 /// transport, which merges pieces as they arrive, so that many small pieces cost only a small
 /// multiple of their bytes.
 const BYTES_PER_PIECE: usize = 512;

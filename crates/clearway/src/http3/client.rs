@@ -185,8 +185,8 @@ impl Client {
         self.shared().early_data_accepted().await
     }
 
-    /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim
-    /// responses.
+    /// Sends a request like [`send`](Self::send), and allows the caller to wait for interim
+    /// responses too.
     pub fn start<B: Into<Body>>(&self, request: Request<B>) -> Result<PendingResponse, Error> {
         let (mut parts, body) = request.into_parts();
         let body = body.into();

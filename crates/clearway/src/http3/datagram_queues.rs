@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(queue.pop().unwrap(), (queue.dropped as u32).to_be_bytes()[..]);
         while queue.pop().is_some() {}
         assert_eq!(queue.cost, 0);
-        // A datagram that is larger than the whole buffer is dropped too.
+        // A datagram that is larger than the entire buffer is dropped too.
         queue.push(Bytes::from(vec![0; BUFFER]));
         assert_eq!((queue.datagrams.len(), queue.cost), (0, 0));
     }

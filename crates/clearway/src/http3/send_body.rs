@@ -19,7 +19,7 @@ const COPY: usize = 64 << 10;
 
 /// The sending half of one message: send content, then call [`finish`](Self::finish).
 ///
-/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or
+/// Dropping this earlier cancels the message: the peer gets H3_REQUEST_CANCELLED, or
 /// H3_INTERNAL_ERROR if a task on a server drops it in a panic. A peer never mistakes a partial
 /// message for a complete one.
 ///
@@ -238,7 +238,7 @@ impl SendBody {
         self.commit_with(None, Bytes::new(), trailers);
     }
 
-    /// Passes the header section of a response, if there is one, and the whole content to the
+    /// Passes the header section of a response, if there is one, and the entire content to the
     /// shard, and ends the message.
     pub(super) fn commit_with(
         &mut self,
@@ -296,7 +296,7 @@ impl SendBody {
     }
 
     /// Waits until sending has failed because of the peer or the connection. Never completes if the
-    /// whole message is handed over to the transport first.
+    /// entire message is handed over to the transport first.
     pub(super) fn poll_failed(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         match ready!(self.poll_over(context)) {
             Ok(()) => Poll::Pending,

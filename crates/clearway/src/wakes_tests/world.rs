@@ -1,6 +1,6 @@
 //! Simulates two endpoints with their applications and tasks in virtual time, run as shards would
 //! run them: an application is called only when something was received, a timer has expired, a task
-//! has woken the shard, or the connection has events of its own.
+//! has woken the shard, or the connection itself has events.
 
 use core::future::Future;
 use core::pin::Pin;

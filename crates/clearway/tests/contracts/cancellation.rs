@@ -259,7 +259,7 @@ fn exchanges_of_http3() {
                     canceled!(random, sending.write_chunk(chunk.clone())).unwrap();
                     at += length;
                 }
-                // Polled once: the whole message is sent even though the future is dropped.
+                // Polled once: the entire message is sent even though the future is dropped.
                 {
                     let mut finishing = core::pin::pin!(sending.finish());
                     let mut context = core::task::Context::from_waker(core::task::Waker::noop());

@@ -115,8 +115,8 @@ fn futures_like_poll(future: core::pin::Pin<&mut impl Future>) -> bool {
     future.poll(&mut context).is_pending()
 }
 
-/// A connection attempt that was never answered is over when it is abandoned: there may be no peer
-/// to receive a CONNECTION_CLOSE.
+/// A connection attempt to which no peer responded is over when it is abandoned: there may be no
+/// peer to receive a CONNECTION_CLOSE.
 #[test]
 fn an_attempt_that_was_never_answered_is_not_waited_for() {
     run(async {

@@ -1,4 +1,4 @@
-//! Tests that requests leave nothing behind, whatever their handlers do and however the requests
+//! Tests that requests leave nothing behind, no matter what their handlers do and how the requests
 //! end: no handler or task, no memory held by the connection, and finally no connection.
 
 use std::convert::Infallible;

@@ -31,7 +31,7 @@
 //! | at most 1 MiB is buffered | `SendStream` | `quic/streams.rs: a_reader_that_does_not_read_stops_the_writer` |
 //! | a dropped stream is finished, or stopped with code 0 | `SendStream`, `RecvStream` | `quic/streams.rs: dropped_streams_finish_and_stop` |
 //! | connections take turns | `http3::Server::accept` | `clients_of_http3_take_turns` |
-//! | still answers when the future is dropped | `http3::Server::serve_on_shards` | `requests_are_answered_after_the_serving_future_is_dropped` |
+//! | still responds when the future is dropped | `http3::Server::serve_on_shards` | `requests_are_answered_after_the_serving_future_is_dropped` |
 //! | the last clone closes after the exchanges | `http3::Client` | `http3/shutdown.rs: dropping_the_client_keeps_the_requests_in_progress` |
 //! | returns when CONNECTION_CLOSE was sent | `http3::Client::shutdown` | `a_client_that_was_shut_down_has_said_so` |
 //! | a ticket is accepted for early data once | `ServerConfig::shards` | `http3/early_sessions.rs: a_ticket_is_accepted_once_by_all_shards_together` |

@@ -54,7 +54,7 @@ fn program_with_endpoints() {
     let endpoints: Vec<_> = (0..50).map(|_| Endpoint::client(loopback()).unwrap()).collect();
     assert!(descriptors() >= before.0 + 100 && threads() == before.1 + 50);
     drop(endpoints);
-    // No further endpoint is started.
+    // No other endpoint is started.
     wait_until("all threads end", || threads() == before.1);
     wait_until("all descriptors are closed", || descriptors() == before.0);
 }

@@ -51,7 +51,7 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn is_delivered(it: &mut Self::Sending) -> impl Future<Output = bool> + Send;
     /// Waits for the next stream that the peer opens.
     fn next(it: &Self::Connection) -> impl Future<Output = Result<Self::Receiving, End>> + Send;
-    /// Reads a whole stream.
+    /// Reads a stream to its end.
     fn read(it: &mut Self::Receiving) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
     fn send_datagram(it: &Self::Connection, data: &'static [u8]);
     fn datagram(it: &Self::Connection) -> impl Future<Output = Result<Bytes, End>> + Send;

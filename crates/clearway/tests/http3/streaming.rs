@@ -170,7 +170,7 @@ impl http_body::Body for AtHand {
 }
 
 /// A response that is available immediately arrives unchanged, whether or not its length is known,
-/// and however it is split.
+/// and no matter how it is split.
 #[test]
 fn content_at_hand_is_sent_as_it_is() {
     run(async {

@@ -1,5 +1,5 @@
-//! The memory that a peer can make this endpoint use is limited by flow control (RFC 9000 §4),
-//! whatever the local tasks do.
+//! The memory that a peer can make this endpoint use is limited by flow control (RFC 9000 §4), no
+//! matter what the local tasks do.
 
 use std::future::Future;
 use std::pin::pin;
@@ -148,7 +148,7 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
 }
 
 /// The streams carry many times both windows in total, but each is read one byte short of
-/// triggering a window update of its own.
+/// triggering its own window update.
 #[test]
 fn many_partly_read_streams_do_not_block_the_connection() {
     run(async {
@@ -208,7 +208,7 @@ fn a_partly_read_stream_that_is_dropped_returns_its_credit() {
             if round % 2 == 0 {
                 drop(receive);
             } else {
-                // The whole stream was received before it is dropped.
+                // The entire stream was received before it is dropped.
                 send.finish().unwrap();
                 assert_eq!(send.stopped().await, Ok(None));
                 round_trip(&client, &server).await;

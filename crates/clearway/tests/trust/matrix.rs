@@ -114,7 +114,8 @@ const SURVIVES: [(Change, Storage, /* early data off */ bool, /* on */ bool); 14
     (Change::Nothing,      Storage::Table,  true,  true),
     (Change::Nothing,      Storage::Sealed, true,  true),
     (Change::Restart,      Storage::Table,  false, false),
-    // With early data enabled, a new process cannot know which tickets were used before it started.
+    // With early data enabled, a new process cannot determine which tickets were used before it
+    // started.
     (Change::Restart,      Storage::Sealed, true,  false),
     (Change::HotRestart,   Storage::Table,  false, false),
     (Change::HotRestart,   Storage::Sealed, true,  false),
@@ -353,7 +354,7 @@ fn an_authority_is_replaced_back_and_forth() {
     }
 }
 
-/// A site name separates sites that share keys, and lets servers with separate configurations
+/// A site name separates sites that share keys, and allows servers with separate configurations to
 /// resume each other's sessions.
 #[test]
 fn sessions_of_one_site_are_not_resumed_by_another_with_the_same_keys() {

@@ -1,5 +1,5 @@
-//! Connection attempts that the peer has not answered yet, by the peer's address. Reports that an
-//! address is unreachable affect only such attempts, since anyone can forge these reports.
+//! Connection attempts to which the peer has not responded yet, by the peer's address. Reports that
+//! an address is unreachable affect only such attempts, since anyone can forge these reports.
 
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ impl Attempts {
         self.0.insert((remote, index));
     }
 
-    /// Removes a connection attempt that was answered or has ended.
+    /// Removes a connection attempt that has received a response or has ended.
     pub(super) fn remove(&mut self, remote: SocketAddr, index: usize) {
         self.0.remove(&(remote, index));
     }

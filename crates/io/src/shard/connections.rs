@@ -70,7 +70,7 @@ struct ConnectionSlot {
     is_broken: bool,
     /// When a deadline was last served, and its kind.
     served: Option<(Timestamp, DeadlineKind)>,
-    /// The time at which the application wants to run again.
+    /// The time at which to run the application again.
     deadline: Option<Timestamp>,
     /// Sockets opened for migrations that the connection uses.
     sockets: Vec<SocketIndex>,
@@ -554,7 +554,7 @@ impl Connections {
     }
 
     /// Handles a connection that has ended and sent its last datagrams. If the peer has never
-    /// answered, it may not exist, so the shard does not wait for the closing period.
+    /// responded, it may not exist, so the shard does not wait for the closing period.
     fn forget_attempt(&mut self, handle: ConnectionHandle) {
         let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())

@@ -8,7 +8,7 @@ use crate::system::restart::{Conversation, Pipe, Piped};
 pub(super) struct OtherProcess {
     pipe: Arc<Pipe>,
     may_have_more: bool,
-    /// Kept until this shard ends, so that the next process knows that this one still exists;
+    /// Kept until this shard ends, so that the next process detects that this one still exists;
     /// `None` if the other process is the previous one.
     lasting: Option<Arc<Conversation>>,
 }

@@ -118,7 +118,7 @@ impl Sender {
         let segments = context.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
         self.note_segmentation(segments > 1, context.statistics);
         let via = context.connections.via(handle);
-        // Reserves room for the prefaces that a balancer needs, which are inserted afterwards.
+        // Reserves room for the prefaces that a balancer needs, which are inserted afterward.
         let reserved = via.map_or(0, |_| segments * preface::MAX_LEN);
         let room = &mut self.buffer[self.filled..][..MAX_BATCH_BYTES];
         let transmit = |endpoint: &mut Endpoint| {

@@ -32,8 +32,8 @@ use crate::{
     ShardStatistics,
 };
 
-/// Number of connections that the client opens at once: batches of several go to the kernel in one
-/// call.
+/// Number of connections that the client opens simultaneously: batches of several connections go to
+/// the kernel in one call.
 const CONNECTIONS: usize = 3;
 /// Number of bytes that the client sends on each connection, and gets back.
 const LENGTH: usize = 20_000;

@@ -80,7 +80,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping, and nothing refers to it any more. A failure would be
+        // SAFETY: this is the entire mapping, and nothing refers to it any more. A failure would be
         // a bug in this file, and would leak the memory.
         let _ = unsafe { munmap(self.begin, ROOM + GUARD) };
     }

@@ -10,8 +10,8 @@ use clearway_units::Timestamp;
 /// [`Server::with_timeouts`](crate::http3::Server::with_timeouts) and
 /// [`Handler::timeouts`](crate::http3::Handler::timeouts).
 ///
-/// Only progress counts: the timer restarts whenever anything is received or acknowledged, however
-/// little. When a timeout expires, only that stream is abandoned.
+/// Only progress counts: the timer restarts whenever any amount of data is received or
+/// acknowledged. When a timeout expires, only that stream is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// Maximum time without new data for an incomplete request, while its header section is
@@ -24,7 +24,7 @@ pub struct Timeouts {
     /// Maximum time without an acknowledgment for a response that the client blocks.
     ///
     /// A client blocks a response with its stream flow control limit, or by acknowledging nothing
-    /// on the whole connection. When the timeout expires, the response is abandoned with
+    /// on the entire connection. When the timeout expires, the response is abandoned with
     /// H3_REQUEST_CANCELLED.
     pub send: Duration,
 }

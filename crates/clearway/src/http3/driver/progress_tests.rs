@@ -44,7 +44,7 @@ fn a_stream_that_waits_for_others_is_not_abandoned() {
         let samples = [answering(0, 0, false), answering(4, second, false)];
         assert_eq!(watch.check(at(second), &TIMEOUTS, &samples), []);
     }
-    // No data is acknowledged on the whole connection.
+    // No data is acknowledged on the entire connection.
     let samples = [answering(0, 0, false), answering(4, 99, false)];
     assert_eq!(watch.check(at(118), &TIMEOUTS, &samples), []);
     let both = [(0, Stalled::Response), (4, Stalled::Response)];

@@ -22,7 +22,7 @@ impl Connections {
     }
 
     /// Replaces the IDs of a bounded number of connections. Connections that begin in the meantime
-    /// have IDs of the new configuration, whatever their index.
+    /// have IDs of the new configuration, regardless of their index.
     pub(in crate::shard) fn replace_ids(&mut self, now: Timestamp) {
         let Some(first) = self.replacing else { return };
         let end = self.slots.len().min(first + IN_A_TURN);

@@ -5,18 +5,18 @@
 //! may look like one of ours, and after a Retry it is one.
 //!
 //! ```text
-//! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6,
-//!                    8: there is a balancer, 16: its address is of IPv6, 32: the local address that it sends to is known,
-//!                    64: and of IPv6
+//! Flags (8)          1: the sender's address is IPv6, 2: the local address is known, 4: and is IPv6,
+//!                    8: there is a balancer, 16: its address is IPv6, 32: the local address that it sends to is known,
+//!                    64: and is IPv6
 //! ECN (8)
 //! Port (16)          the sender's
 //! Socket (32)        the number of the listening socket
-//! Flow (32)          the sender's flow information and scope, if its address is of IPv6
+//! Flow (32)          the sender's flow information and scope, if its address is IPv6
 //! Scope (32)
 //! Address (128)      the sender's
 //! Local (128)        the local address
 //! Via Port (16)      the balancer's
-//! Via Scope (32)     the balancer's, if its address is of IPv6
+//! Via Scope (32)     the balancer's, if its address is IPv6
 //! Via Address (128)  the balancer's
 //! Via Local (128)    the local address that the balancer sends to
 //! Datagram (..)
