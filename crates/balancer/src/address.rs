@@ -4,7 +4,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The reason that an address is invalid for a server.
+/// The reason why an address is invalid for a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressFault {
@@ -21,7 +21,7 @@ pub enum AddressFault {
 }
 
 impl AddressFault {
-    /// Returns the reason that an address is invalid for a server; `None` if it is valid.
+    /// Returns the reason why an address is invalid for a server; `None` if it is valid.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
         let zone = match address {
@@ -51,9 +51,9 @@ impl fmt::Display for AddressFault {
     }
 }
 
-/// Returns IP address and port as words. IPv4-mapped IPv6 addresses are treated as the IPv4
-/// address, since the form that a socket reports depends on how it was opened. The flow label and
-/// scope are ignored.
+/// Returns the IP address and the port as 64-bit words. IPv4-mapped IPv6 addresses are treated as
+/// the IPv4 address, since the form that a socket reports depends on how it was opened. The flow
+/// label and scope are ignored.
 pub(crate) fn words(address: SocketAddr) -> [u64; 3] {
     let ip = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

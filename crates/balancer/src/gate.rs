@@ -31,7 +31,7 @@ pub struct Initial<'a> {
     pub token: &'a [u8],
 }
 
-/// What a token proves.
+/// The result of checking a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token {
     /// The client's address is validated.
@@ -42,15 +42,15 @@ pub enum Token {
     InvalidRetry,
 }
 
-/// What to do with a client's datagram.
+/// The action for a client's datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission<'a> {
     /// Forward the datagram to a server.
     Pass,
     /// Respond with a Retry.
     Retry(Initial<'a>),
-    /// Respond with a Retry, and also forward the datagram to a server: its client may be in its
-    /// handshake, in which case it ignores the Retry.
+    /// Respond with a Retry, and also forward the datagram to a server: the client may already be
+    /// in a handshake, in which case it ignores the Retry.
     RetryAndPass(Initial<'a>),
     /// Drop the datagram.
     Drop,
@@ -77,15 +77,17 @@ pub struct GateStatistics {
 /// The gate counts Initial packets of versions 1 and 2 without a valid token. It does not count
 /// packets that are addressed to a server's encrypted connection ID, since their clients are in a
 /// handshake. It closes when more packets than the limit arrive in a second. From then on, it
-/// responds to each counted packet with a Retry, which is smaller and stateless, until a whole
-/// second had no more packets than the limit. All other packets pass. In the first 200 ms after the
-/// gate has closed, counted packets are also forwarded in addition to the Retry: clients that have
-/// received a response from a server ignore a Retry, and their packets must arrive.
+/// responds to each counted packet with a Retry, which is smaller and stateless, until an entire
+/// second has passed with no more packets than the limit. All other packets pass. In the first 200
+/// ms after the gate has closed, counted packets are also forwarded in addition to the Retry:
+/// clients that have received a response from a server ignore a Retry, and their packets must reach
+/// the server.
 ///
 /// A ClientHello that needs two datagrams counts twice.
 #[derive(Debug)]
 pub struct Gate {
-    /// The limit of new clients' Initial packets per second; without one, the gate is always open.
+    /// The limit on new clients' Initial packets per second; without a limit, the gate is always
+    /// open.
     limit: Option<u64>,
     /// The start of the current second.
     began: Timestamp,
@@ -119,8 +121,8 @@ impl Gate {
         &self.statistics
     }
 
-    /// Decides on a client's datagram. `check` validates a token; it is never called with an empty
-    /// one.
+    /// Returns the action for a client's datagram. `check` validates a token; it is never called
+    /// with an empty token.
     pub fn admit<'a>(
         &mut self,
         now: Timestamp,
@@ -163,14 +165,14 @@ impl Gate {
         }
     }
 
-    /// Opens the gate when it is due. This must be called for each batch, to keep the
+    /// Opens the gate if it is time to do so. Must be called for each batch, to keep the
     /// [statistics](Self::statistics) up to date.
     pub fn advance(&mut self, now: Timestamp) {
         let passed = now.saturating_since(self.began);
         if passed < WINDOW {
             return;
         }
-        // There was no Initial packet for a whole second.
+        // There was no Initial packet for an entire second.
         let is_quiet = passed >= WINDOW.saturating_mul(2);
         let is_over = |limit| limit != 0 && (is_quiet || self.count <= limit);
         if self.limit.is_none_or(is_over) {

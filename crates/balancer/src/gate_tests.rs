@@ -51,7 +51,7 @@ fn initial_with(token: &[u8]) -> Vec<u8> {
     datagram(LongPacketType::Initial, Version::V1, &[0xe7; 8], token, 1200)
 }
 
-/// In this test, the text of a token states what it proves.
+/// In this test, the token's content states the result of checking it.
 fn check(initial: &Initial<'_>) -> Token {
     match initial.token {
         b"valid" => Token::Valid,
@@ -102,7 +102,7 @@ impl Scene {
         }
         assert_eq!(scene.send(&initial_with(b"")), Both);
         scene.wait(199);
-        assert_eq!(scene.send(&initial_with(b"")), Both, "it may be in its handshake");
+        assert_eq!(scene.send(&initial_with(b"")), Both, "the client may be in a handshake");
         scene.wait(1);
         assert_eq!(scene.send(&initial_with(b"")), Retry);
         assert!(scene.gate.statistics().is_closed);

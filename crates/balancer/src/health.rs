@@ -80,8 +80,7 @@ impl Health {
     /// The maximum [weight](Self::weight).
     pub const FULL_WEIGHT: u32 = 10;
 
-    /// Creates the health state of a server for which it is unknown whether it is up. A check is
-    /// due immediately.
+    /// Creates the health state of a server that may be up or down. A check is due immediately.
     pub fn new(settings: HealthSettings, now: Timestamp) -> Self {
         Self { settings, next_check: now, condition: Condition::Unknown, is_draining: false }
     }
@@ -151,7 +150,7 @@ impl Health {
         self.state() != state
     }
 
-    /// Records that nothing listens at the server's address: the server is down immediately,
+    /// Records that nothing is listening at the server's address: the server is down immediately,
     /// regardless of `down_after`. Returns whether that changes the state.
     pub fn on_unreachable(&mut self) -> bool {
         let state = self.state();
@@ -160,8 +159,8 @@ impl Health {
     }
 
     /// Returns the server's share of new clients in tenths of its full share: 1 when it has just
-    /// come up, and one more after each ninth of the slow start; 0 while it receives none. Multiply
-    /// the configured weight by this.
+    /// come up, and one more after each ninth of the slow start; 0 while it receives no new
+    /// clients. Multiply the configured weight by this.
     ///
     /// The weight grows in steps because each change requires a new [`Pool`](crate::Pool).
     pub fn weight(&self, now: Timestamp) -> u32 {
@@ -175,7 +174,7 @@ impl Health {
         }
     }
 
-    /// Returns when the weight will next grow; `None` if it will not grow unless another event
+    /// Returns when the weight will next grow; `None` if it will not grow before another event
     /// occurs.
     pub fn next_weight(&self, now: Timestamp) -> Option<Timestamp> {
         let Condition::Up { since: Some(since), .. } = self.condition else { return None };
@@ -183,7 +182,7 @@ impl Health {
         if self.is_draining { None } else { steps.find(|at| *at > now) }
     }
 
-    /// Returns the time at which this ninth of the slow start ends.
+    /// Returns the end of the slow start's ninth with this number.
     fn step(&self, since: Timestamp, step: u32) -> Timestamp {
         let steps = Self::FULL_WEIGHT.saturating_sub(1);
         let passed = self.settings.slow_start.saturating_mul(step).checked_div(steps);

@@ -32,7 +32,7 @@ fn checks_begin_every_interval() {
     assert!(health.begin_check(at(3)));
     assert_eq!(health.deadline(), at(4), "a late check does not delay the next one");
     assert!(health.begin_check(at(30)));
-    assert_eq!(health.deadline(), at(32), "what was missed is not made up for");
+    assert_eq!(health.deadline(), at(32), "missed checks are not made up for");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_first_outcome_decides() {
     assert_eq!(up.state(), ServerState::Active);
     let mut down = health();
     assert!(!down.on_failure());
-    assert!(!down.on_success(at(1)), "now it takes two");
+    assert!(!down.on_success(at(1)), "it now takes two successes");
     assert!(down.on_success(at(2)));
 }
 

@@ -1,8 +1,9 @@
-//! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", §3.4), with weights.
+//! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer",
+//! §3.4), with weights.
 //!
 //! Each server has its own preference order of the table's rows, and the servers take turns: in its
 //! turn, a server takes the first row of its order that is still free. Adding or removing a server
-//! changes only few rows of the other servers.
+//! changes only a few rows of the other servers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +23,8 @@ const STEPS: u64 = PRIME - 1;
 const BEGIN_KEY: [u64; 2] = [1, 0];
 const STEP_KEY: [u64; 2] = [2, 0];
 
-/// Time between two turns of a server with weight 1. With the maximum weight, it is still 2³².
+/// Time between two turns of a server with weight 1. With the maximum weight, this time is still
+/// 2³².
 const LONGEST_STRIDE: u128 = 1 << 64;
 
 /// A server that competes for rows.
@@ -56,7 +58,7 @@ struct Turn {
 
 impl Turn {
     /// Returns the first turn, in the middle of a stride, so that the number of a server's rows is
-    /// its exact share, rounded to nearest.
+    /// its exact share, rounded to the nearest integer.
     fn first(candidate: &Candidate) -> Self {
         let weight = u128::from(candidate.weight);
         let stride = LONGEST_STRIDE.checked_div(weight).unwrap_or(LONGEST_STRIDE);
@@ -85,7 +87,7 @@ impl Maglev {
         for _ in 0..ROWS {
             let Some(mut turn) = turns.peek_mut() else { break };
             let Turn { at, stride, row, step, index, .. } = &mut turn.0;
-            // This loop terminates, because there is a free row, and the steps visit all rows.
+            // This loop terminates, because there is a free row and the steps visit all rows.
             while let Some(Some(_)) = rows.get(*row) {
                 *row = row.wrapping_add(*step) % ROWS;
             }

@@ -53,14 +53,18 @@ fn parts_are_as_weights_state() {
     for index in 0..20 {
         let part = ROWS as f64 * f64::from(weight(index)) / f64::from(sum);
         let rows = rows_of(&maglev, index);
-        assert!((rows - part).abs() <= 1.0, "{rows} rows of a part of {part}");
+        assert!((rows - part).abs() <= 1.0, "{rows} rows for a share of {part}");
     }
 }
 
 #[test]
 fn the_greatest_weight_beside_the_smallest() {
     let maglev = Maglev::new(candidates(0..2, |number| [1, u32::MAX][usize::from(number)]));
-    assert_eq!(rows_of(&maglev, 1), ROWS as f64, "the part of the other is less than half a row");
+    assert_eq!(
+        rows_of(&maglev, 1),
+        ROWS as f64,
+        "the other server's share is less than half a row"
+    );
 }
 
 #[test]

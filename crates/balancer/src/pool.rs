@@ -16,86 +16,87 @@ use crate::siphash::siphash24;
 
 pub use error::PoolError;
 
-/// The traffic that a server may get.
+/// The traffic that a server may receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerState {
     /// New clients and existing connections.
     Active,
     /// Existing connections only.
     Draining,
-    /// None: it cannot be reached.
+    /// No traffic: the server is unreachable.
     Down,
 }
 
 /// A server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// The name, unique in its pool.
+    /// The server's name, unique in its pool.
     pub name: String,
-    /// The address that its datagrams are sent to.
+    /// The address to which the server's datagrams are sent.
     pub address: SocketAddr,
-    /// The server IDs in its connection IDs, per configuration; empty if it does not issue QUIC-LB
-    /// IDs.
+    /// The server IDs in the server's connection IDs, per configuration; empty if the server does
+    /// not issue QUIC-LB IDs.
     pub ids: Vec<(ConfigId, ServerId)>,
-    /// The length of its connection IDs in octets if it does not issue QUIC-LB IDs. If `None`, the
-    /// length is read from the long headers that it sends.
+    /// The length of the server's connection IDs in octets, if they are not QUIC-LB IDs. If `None`,
+    /// the length is learned from the long headers that the server sends.
     pub id_len: Option<usize>,
-    /// Its share of new clients, relative to those of others; 0 for none.
+    /// The server's share of new clients, relative to that of other servers; 0 for none.
     pub weight: u32,
-    /// The traffic that it may get.
+    /// The traffic that the server may receive.
     pub state: ServerState,
-    /// Whether a [preface](clearway_wire::preface) precedes its datagrams.
+    /// Whether the server's datagrams are preceded by a [preface](clearway_wire::preface).
     pub has_preface: bool,
 }
 
 impl Server {
-    /// Returns whether it can get datagrams of existing connections.
+    /// Returns whether the server may receive datagrams of existing connections.
     pub fn is_reachable(&self) -> bool {
         self.state != ServerState::Down
     }
 
-    /// Returns whether it can get new clients.
+    /// Returns whether the server may receive new clients.
     pub fn takes_new_clients(&self) -> bool {
         self.state == ServerState::Active && self.weight > 0
     }
 }
 
-/// The servers at one point in time. Every change creates a new pool, which is passed to the
+/// The servers at one point in time. Every change requires a new pool, which is passed to the
 /// [router](crate::Router).
 ///
 /// # Which connection IDs are routable
 ///
-/// In a long header, IDs are routable if they have exactly the length of their configuration, name
-/// a server of the pool, and their first octet states that length if the configuration says so
-/// (draft-ietf-quic-load-balancers §4.1). A short header does not state the length, so the packet
-/// only needs to begin with such an ID. Configurations may have IDs of different lengths: the first
-/// octet states the configuration.
+/// In a long header, an ID is routable if it has exactly the length of its configuration, contains
+/// the server ID of a server in the pool, and states that length in its first octet if the
+/// configuration requires it (draft-ietf-quic-load-balancers §4.1). A short header does not state
+/// the length, so the packet only needs to begin with such an ID. Configurations may have IDs of
+/// different lengths: the first octet states the configuration.
 ///
 /// # Length of server IDs
 ///
 /// A client chooses the Destination Connection ID of its first packet at random, with 8 to 20
-/// octets. If it happens to look like a routable one, the client goes to the server that it names,
-/// even if that one is draining or has a weight of 0. If servers use `n` of the `256^length` server
-/// IDs of a configuration, this affects `n / 256^length` of the IDs with its configuration number
-/// and length. The same can happen to the IDs of a server that does not issue QUIC-LB IDs, and
-/// there it misroutes a connection. So server IDs should be longer than the number of servers
-/// requires, and sparse (§5.1): with 4 octets and 1,000 servers, 1 in 4 million is mistaken.
-/// Stating the length divides that by 32.
+/// octets. If the ID happens to look like a routable one, the client is sent to the server that it
+/// identifies, even if that server is draining or has a weight of 0. If servers use `n` of the
+/// `256^length` server IDs of a configuration, this affects `n / 256^length` of the IDs with its
+/// configuration number and length. The same can happen to the IDs of a server that does not issue
+/// QUIC-LB IDs, where it misroutes a connection. So server IDs should be longer than the number of
+/// servers requires, and sparse (§5.1): with 4 octets and 1,000 servers, 1 ID in 4 million is
+/// mistaken for a routable one, and 32 times fewer are if the first octet states the length.
 ///
 /// # Changes that keep connections
 ///
-/// With several balancers, the pools change at different times. No connection is misrouted in
-/// between if
+/// With several balancers, the pools change at different times. No connection is misrouted in the
+/// meantime if
 ///
-/// * a configuration is added to all pools before servers use it, and removed when no connection has IDs of it;
-/// * a server is added to all pools with a weight of 0, and gets its weight after that;
-/// * a server is removed from pools after it has been draining until its connections ended.
+/// * a configuration is added to all pools before servers use it, and removed only when no
+///   connection uses its IDs;
+/// * a server is first added to all pools with a weight of 0, and only then gets its weight;
+/// * a server is set to draining, and removed from the pools only when its connections have ended.
 #[derive(Clone, Debug)]
 pub struct Pool {
     codecs: [Option<IdCodec>; ConfigId::COUNT],
-    /// In the order in which they were passed. Other fields refer to them by index.
+    /// The servers in the order in which they were passed. Other fields refer to them by index.
     servers: Vec<(ServerKey, Server)>,
-    /// In the order of keys.
+    /// The servers' keys and indices, sorted by key.
     by_key: Vec<(ServerKey, u16)>,
     by_address: BTreeMap<[u64; 3], u16>,
     /// Maps server IDs to servers, per configuration.
@@ -109,10 +110,11 @@ impl Pool {
     /// 655 servers, their shares of new clients differ by more than a percent.
     pub const MAX_SERVERS: usize = crate::maglev::ROWS / 10;
 
-    /// Creates a pool of `servers`, with connection IDs of `codecs`.
+    /// Creates a pool of `servers` whose connection IDs have the formats `codecs`.
     ///
     /// # Errors
-    /// If the configurations and servers contradict each other, or there are too many servers.
+    /// Returns an error if the configurations and servers contradict each other, or there are too
+    /// many servers.
     pub fn new(codecs: Vec<IdCodec>, servers: Vec<Server>) -> Result<Self, PoolError> {
         if servers.len() > Self::MAX_SERVERS {
             return Err(PoolError::TooManyServers(servers.len()));
@@ -137,8 +139,8 @@ impl Pool {
     }
 
     /// Sets the seed of the address hash, which is 0 by default. Balancers that share their clients
-    /// must use the same one: a client's first packets may arrive at several of them. Clients that
-    /// know it can choose their server.
+    /// must use the same seed: a client's first packets may arrive at several of them. Clients that
+    /// know the seed can choose their server.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -174,21 +176,21 @@ impl Pool {
         self.at(*ids.get(&number(id))?)
     }
 
-    /// Returns the server named by the connection ID of a long header; `None` if the ID is not
+    /// Returns the server identified by the connection ID of a long header; `None` if the ID is not
     /// routable. The server may be down.
     pub fn by_long_id(&self, id: &[u8]) -> Option<(ServerKey, &Server)> {
         let codec = self.codec(*id.first()?)?;
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
     }
 
-    /// Returns whether the connection ID of a long header names a server and is encrypted, so that
-    /// it is hard to guess without having received it.
+    /// Returns whether the connection ID of a long header identifies a server and is encrypted, so
+    /// that it is hard to guess without having received it.
     pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
         let codec = id.first().and_then(|first| self.codec(*first));
         codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()
     }
 
-    /// Returns the server named by the connection ID of a short header; `octets` is everything
+    /// Returns the server identified by the connection ID of a short header; `octets` is everything
     /// after the first octet of the packet. `None` if the ID is not routable. The server may be
     /// down.
     pub fn by_short_id(&self, octets: &[u8]) -> Option<(ServerKey, &Server)> {

@@ -194,7 +194,7 @@ fn a_client_of_ipv4_has_the_same_server_in_both_forms() {
 #[test]
 fn pools_that_cannot_be() {
     let twice = error(vec![codec(4, 1, 4), codec(4, 2, 4)], vec![]);
-    assert_eq!(twice, "there are two configurations 4");
+    assert_eq!(twice, "configuration 4 is defined twice");
     let same = error(vec![], vec![server(1, &[]), server(1, &[])]);
     assert_eq!(same, "two servers have the name \"server-1\"");
     let mut other = server(2, &[]);
@@ -203,25 +203,24 @@ fn pools_that_cannot_be() {
         "servers \"server-1\" and \"server-2\" have the same address, [::ffff:192.0.2.1]:4433";
     assert_eq!(error(vec![], vec![server(1, &[]), other.clone()]), text);
     other.address = ([192, 0, 2, 1], 0).into();
-    let text =
-        "server \"server-2\" has the address 192.0.2.1:0, which no server can have: the port is 0";
+    let text = "server \"server-2\" has the invalid address 192.0.2.1:0: the port is 0";
     assert_eq!(error(vec![], vec![other.clone()]), text);
     other.address = ([0, 0, 0, 0], 443).into();
     assert!(matches!(Pool::new(vec![], vec![other]), Err(PoolError::NoDestination { .. })));
     let both = vec![server(1, &[(0, &[7])]), server(2, &[(0, &[7])])];
     let text =
-        "servers \"server-1\" and \"server-2\" have the same server ID of configuration 0, 07";
+        "servers \"server-1\" and \"server-2\" have the same server ID in configuration 0, 07";
     assert_eq!(error(vec![codec(0, 1, 4)], both), text);
-    let text = "server \"server-1\" has the server ID 07 of configuration 0 twice";
+    let text = "server \"server-1\" has the server ID 07 twice in configuration 0";
     assert_eq!(error(vec![codec(0, 1, 4)], vec![server(1, &[(0, &[7]), (0, &[7])])]), text);
-    let text = "server \"server-1\" has a server ID of configuration 2, which does not exist";
+    let text = "server \"server-1\" has a server ID for configuration 2, which does not exist";
     assert_eq!(error(vec![codec(0, 1, 4)], vec![server(1, &[(2, &[7])])]), text);
-    let text = "server \"server-1\" has the server ID 0708 of 2 octets, but its configuration has server IDs of 1";
+    let text =
+        "server \"server-1\" has the server ID 0708 of 2 octets, but its configuration requires 1";
     assert_eq!(error(vec![codec(0, 1, 4)], vec![server(1, &[(0, &[7, 8])])]), text);
     let mut long = server(1, &[]);
     long.id_len = Some(21);
-    let text =
-        "server \"server-1\" has connection IDs of 21 octets, but a connection ID has at most 20";
+    let text = "server \"server-1\" has connection IDs of 21 octets, but the maximum is 20";
     assert_eq!(error(vec![], vec![long]), text);
 }
 
@@ -233,7 +232,8 @@ fn names_with_one_hash() {
     pool.servers[1].0 = key(1);
     let error = pool.index_keys().unwrap_err();
     assert_eq!(error, PoolError::KeyTwice(["server-1".to_owned(), "server-2".to_owned()]));
-    let text = "the names \"server-1\" and \"server-2\" have the same hash: one of the servers needs another name";
+    let text =
+        "the names \"server-1\" and \"server-2\" have the same hash: rename one of the servers";
     assert_eq!(error.to_string(), text);
 }
 
@@ -249,7 +249,7 @@ fn too_many_servers() {
     };
     let most = Pool::MAX_SERVERS as u16;
     assert!(Pool::new(vec![], servers(most)).is_ok());
-    let text = "a pool has at most 6553 servers, not 6554";
+    let text = "a pool can have at most 6553 servers, not 6554";
     assert_eq!(error(vec![], servers(most + 1)), text);
 }
 

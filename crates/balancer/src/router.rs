@@ -21,7 +21,7 @@ use memory::Memory;
 pub use shared::SharedIds;
 pub use statistics::{RouterStatistics, TableStatistics};
 
-/// Limits of what a router remembers about traffic that it cannot route by server IDs.
+/// Limits on the state that a router keeps for traffic that it cannot route by server IDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Maximum number of flows: first flights, connection IDs that servers have just issued, and
@@ -29,11 +29,11 @@ pub struct Limits {
     /// evicted first.
     pub flows: usize,
     /// Maximum number of connections with learned IDs, for servers that do not issue QUIC-LB IDs,
-    /// including their [branches](Router#servers-without-quic-lb-ids), which are a quarter of them
-    /// at most. Further connections remain flows.
+    /// including their [branches](Router#servers-without-quic-lb-ids), which can be at most a
+    /// quarter of this number. Additional connections remain flows.
     pub learned: usize,
     /// Lifetime of a flow or a connection after its last use. For servers that do not issue QUIC-LB
-    /// IDs it must exceed their idle timeout; otherwise some round trips suffice.
+    /// IDs, it must exceed their idle timeout; otherwise, a few round trips suffice.
     pub lifetime: Duration,
 }
 
@@ -57,13 +57,13 @@ impl Default for Limits {
 pub enum Means {
     /// The server ID in the connection ID.
     ServerId,
-    /// A long header of a client and a client connection ID for which the server was selected
-    /// before, unless the Destination Connection ID belongs to another server.
+    /// The client's address and its own connection ID in a long header, for which the server was
+    /// selected before, unless the Destination Connection ID belongs to another server.
     Flow,
-    /// A connection ID that the server was seen to use, or that came from the address of one of its
-    /// clients.
+    /// A connection ID that the server was observed to use, or that came from the address of one of
+    /// its clients.
     Learned,
-    /// The client's address, from which datagrams went to the server before.
+    /// The client's address, if earlier datagrams from it were forwarded to the server.
     Address,
     /// The hash of the addresses.
     Hash,
@@ -75,13 +75,13 @@ impl Means {
         [Self::ServerId, Self::Flow, Self::Learned, Self::Address, Self::Hash];
 }
 
-/// Why a datagram is dropped.
+/// The reason why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// It has fewer than two octets, or its long header is truncated.
+    /// The datagram has fewer than two octets, or its long header is truncated.
     NotQuic,
-    /// No server takes new clients, and it belongs to no known connection.
+    /// No server takes new clients, and the datagram does not belong to a known connection.
     NoServer,
 }
 
@@ -90,24 +90,24 @@ impl DropReason {
     pub const ALL: [Self; 2] = [Self::NotQuic, Self::NoServer];
 }
 
-/// What to do with a datagram.
+/// The routing decision for a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Forward it to a server of the pool.
+    /// Forward the datagram to a server of the pool.
     Forward {
         /// The server.
         server: ServerKey,
-        /// How it was selected.
+        /// How the server was selected.
         means: Means,
     },
-    /// Drop it.
+    /// Drop the datagram.
     Drop(DropReason),
 }
 
-/// Selects the servers of datagrams. Each thread has its own router.
+/// Selects the server for each datagram. Each thread has its own router.
 ///
-/// It reads only the version-independent fields of a datagram's first packet (RFC 8999). Datagrams
-/// of other protocols that look like QUIC are forwarded too.
+/// A router reads only the version-independent fields of a datagram's first packet (RFC 8999).
+/// Datagrams of other protocols that look like QUIC are forwarded too.
 ///
 /// ```
 /// use clearway_balancer::{Decision, Limits, Means, Pool, Router, Server, ServerKey, ServerState};
@@ -142,52 +142,56 @@ pub enum Decision {
 ///
 /// # Unreachable servers
 ///
-/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1),
-/// and no table entry for such a server is used. The datagram is routed by the other means. If it
-/// has a long header, that starts a new connection on another server. If it has a short header, a
-/// server with the same stateless reset key responds with a stateless reset, so that the client
-/// does not wait until its idle timeout. When the server is reachable again, its connection IDs and
-/// remembered entries are used again.
+/// A connection ID that identifies a server that is down, or not in the pool, is not routable
+/// (§4.1), and no table entry for such a server is used. The datagram is routed by the other means.
+/// A long header then starts a new connection on another server. To a short header, a server with
+/// the same stateless reset key responds with a stateless reset, so that the client does not wait
+/// until its idle timeout. When the server is reachable again, its connection IDs and remembered
+/// entries are used again.
 ///
 /// # Draining servers
 ///
-/// They get the datagrams of existing connections: by server ID, by flow, by a learned ID, and
-/// short headers by the client's address. A long header that is known only by its address may begin
-/// a new connection, so it goes to a server that takes new clients. A client that opens one
-/// connection after another at the same address with an empty connection ID of its own looks like
-/// one flow: it stays with its server until that flow's lifetime has passed, or the server is down.
+/// A draining server receives the datagrams of existing connections, which are identified by server
+/// ID, by flow, by a learned ID or, for short headers, by the client's address. A long header that
+/// is known only by its address may begin a new connection, so it is routed to a server that takes
+/// new clients. A client that opens one connection after another from the same address, with a
+/// zero-length connection ID of its own, looks like one flow: it stays with its server until that
+/// flow's lifetime has passed, or the server is down.
 ///
 /// # Servers without QUIC-LB IDs
 ///
-/// Their connection IDs are learned from the long headers that they send, so a client may change
-/// its address. If a client switches to another ID, which was issued in an encrypted packet, that
-/// one is learned because it comes from a known address: the client's latest or its previous one.
-/// The previous one may have passed to another client, so an ID from there does not evict a known
-/// one: it starts a branch of the connection, which learns separately. If a client changes both at
-/// once, to an unknown address, nothing identifies its server, and the datagram is routed by the
-/// hash of the new address. IDs of fewer than 4 or more than 20 octets are not learned: their
-/// connections are known only by the address. If several connections share an address, a short
-/// header with an unknown ID is attributed to the one that sent last.
+/// The connection IDs of such servers are learned from the long headers that they send, so a client
+/// may change its address. If a client switches to another ID, which was issued in an encrypted
+/// packet, the new ID is learned because it comes from a known address: the client's latest or its
+/// previous one. The previous address may now belong to another client, so an unknown ID from there
+/// does not evict a known ID: it starts a branch of the connection, which learns separately. If a
+/// client changes its ID and moves to an unknown address at the same time, nothing identifies its
+/// server, and the datagram is routed by the hash of the new address. IDs of fewer than 4 or more
+/// than 20 octets are not learned: their connections are known only by the address. If several
+/// connections share an address, a short header with an unknown ID is attributed to the connection
+/// that sent last.
 ///
-/// A router only knows the datagrams that passed it: the responses of such servers must be passed
-/// to [`observe`](Self::observe) of the router that forwarded their clients' datagrams. After a
-/// change of address, a client may arrive at another router, such as that of another thread, if
-/// both were created with [`among`](Self::among) the same [`SharedIds`]. Otherwise, as with several
-/// balancers, it must arrive at the same one. QUIC-LB IDs are routable by every router.
+/// A router sees only the datagrams that pass through it: the responses of such servers must be
+/// passed to [`observe`](Self::observe) of the router that forwarded their clients' datagrams.
+/// After a change of address, a client may arrive at another router, such as that of another
+/// thread, if both routers were created with the same [`SharedIds`] ([`among`](Self::among)).
+/// Otherwise, as with several balancers, it must arrive at the same router. QUIC-LB IDs are
+/// routable by every router.
 ///
 /// # Floods
 ///
-/// The tables have a fixed size ([`Limits`]), and a datagram costs the same however many entries
-/// there are. Lookups use a hash with a secret key. First packets and invented connection IDs evict
-/// other flows, least recently used first. An evicted flow matters only if the pool has changed in
-/// between, since otherwise the hash selects the same server. A flow becomes a learned connection
-/// when its client uses a connection ID that a server has sent to it. Learned connections are not
-/// evicted. When their table is full, further ones remain flows, which is
-/// [counted](TableStatistics::refused). Filling that table takes three quarters as many connections
-/// that servers have responded to, at real addresses: branches are a quarter of it at most, and
-/// four per connection. An empty connection ID proves nothing: the clients of a server that issues
-/// those remain flows. What routers share is bounded in the same way: nothing is evicted, and
-/// entries that find no room are [counted](RouterStatistics::unpublished).
+/// The tables have a fixed size ([`Limits`]), and the cost of a datagram does not depend on the
+/// number of entries. Lookups use a hash with a secret key. First packets and invented connection
+/// IDs evict other flows, least recently used first. The eviction of a flow matters only if the
+/// pool has changed in the meantime, since otherwise the hash selects the same server. A flow
+/// becomes a learned connection when its client uses a connection ID that a server has sent to it.
+/// Learned connections are not evicted. When their table is full, additional ones remain flows,
+/// which is [counted](TableStatistics::refused). To fill that table, an attacker needs connections
+/// from real addresses to which servers have responded, for three quarters of its entries: branches
+/// take at most a quarter of the table, and at most four entries per connection. A zero-length
+/// connection ID proves nothing, so the clients of a server that issues such IDs remain flows. The
+/// state that routers share is bounded in the same way: nothing is evicted, and entries for which
+/// there is no room are [counted](RouterStatistics::unpublished).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,
@@ -203,7 +207,7 @@ impl Router {
         Self { pool, memory, statistics: RouterStatistics::default() }
     }
 
-    /// Creates one of several routers that share their clients, with empty tables.
+    /// Creates one of several routers that share learned IDs, with empty tables.
     pub fn among(pool: Arc<Pool>, limits: Limits, shared: &Arc<SharedIds>) -> Self {
         let memory = Memory::new(limits, shared.key(), Some(Arc::clone(shared)));
         Self { pool, memory, statistics: RouterStatistics::default() }
@@ -220,7 +224,7 @@ impl Router {
         self.remember(|memory, _| memory.expire(now));
     }
 
-    /// Selects the server of a datagram that `client` has sent to `local`.
+    /// Selects the server for a datagram that `client` has sent to `local`.
     pub fn route(
         &mut self,
         now: Timestamp,
@@ -233,8 +237,8 @@ impl Router {
         decision
     }
 
-    /// Learns from a datagram that a server has sent to `client`. Short headers are skipped at
-    /// once, and so are routable connection IDs.
+    /// Learns from a datagram that a server has sent to `client`. Ignores short headers and
+    /// routable connection IDs.
     pub fn observe(
         &mut self,
         now: Timestamp,
@@ -269,12 +273,12 @@ impl Router {
         self.memory.save(now)
     }
 
-    /// Restores what a router has saved; unknown parts are ignored. This router must not have
-    /// routed anything yet. If its limits are lower, it keeps the most recently used entries.
+    /// Restores the state that a router has saved; unknown parts are ignored. This router must not
+    /// have routed anything yet. If its limits are lower, it keeps the most recently used entries.
     pub fn restore(&mut self, now: Timestamp, saved: &[u8]) {
         self.remember(|memory, _| {
-            // It comes from the same user's process: at worst, invalid data creates useless flows,
-            // which expire.
+            // The data comes from the same user's process: at worst, invalid data creates useless
+            // flows, which expire.
             let _ = memory.restore(now, saved);
         });
     }
@@ -321,7 +325,7 @@ impl Router {
         }
     }
 
-    /// Calls `act` with the memory, and updates the counters from it.
+    /// Calls `act` with the router's memory, and then updates the counters.
     fn remember<T>(&mut self, act: impl FnOnce(&mut Memory, &Pool) -> T) -> T {
         let result = act(&mut self.memory, &self.pool);
         self.statistics.flows = self.memory.flows().statistics();
@@ -332,7 +336,7 @@ impl Router {
     }
 }
 
-/// Returns the server that a connection ID names, if it is reachable.
+/// Returns the server that a connection ID identifies, if the server is reachable.
 fn reachable(named: Option<(ServerKey, &Server)>) -> Option<(ServerKey, Means)> {
     let (key, _) = named.filter(|(_, server)| server.is_reachable())?;
     Some((key, Means::ServerId))

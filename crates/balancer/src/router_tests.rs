@@ -180,7 +180,7 @@ fn a_first_flight_stays_with_its_server() {
         assert_eq!(means, Means::Hash);
         assert_eq!(scene.route(number, &long(&[9; 8], &[7])), (server, Means::Flow));
         let other = scene.route(number, &long(&[1; 8], &[8]));
-        assert_eq!(other, (scene.hash(number), Means::Hash), "another of the same address");
+        assert_eq!(other, (scene.hash(number), Means::Hash), "another client at the same address");
     }
 }
 
@@ -240,7 +240,7 @@ fn a_new_connection_at_a_known_address_goes_where_the_others_go() {
     assert_eq!(scene.route(1, &long(&[1; 8], &[9])), (server, Means::Address));
     scene.change(|servers| servers.iter_mut().take(3).for_each(|server| server.weight = 0));
     assert_ne!(scene.route(1, &long(&[1; 8], &[8])).0, server, "its weight is 0");
-    assert_eq!(scene.route(1, &long(&[1; 8], &[9])), (server, Means::Flow), "it has begun");
+    assert_eq!(scene.route(1, &long(&[1; 8], &[9])), (server, Means::Flow), "its flow has begun");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn ids_of_a_server_without_quic_lb_are_learned() {
             (server, Means::Learned),
             "a new address"
         );
-        assert_eq!(scene.learned(), 1, "in place of the one before");
+        assert_eq!(scene.learned(), 1, "it replaces the previous connection");
     }
     assert_eq!(scene.route(199, &short(&plain(2))), (server, Means::Address));
     let statistics = scene.router.statistics();
@@ -336,12 +336,12 @@ fn a_length_that_is_configured() {
     servers.iter_mut().for_each(|server| server.id_len = Some(8));
     let mut scene = Scene::new(servers);
     let (server, means) = scene.route(1, &short(&plain(1)));
-    assert_eq!(means, Means::Hash, "the router has begun later than the connection");
+    assert_eq!(means, Means::Hash, "the router started after the connection");
     assert_eq!(scene.route(1, &short(&plain(1))).1, Means::Address);
     assert_eq!(scene.route(1, &short(&plain(1))).1, Means::Learned);
     scene.move_all(10);
     assert_eq!(scene.route(2, &short(&plain(1))), (server, Means::Learned));
-    assert_eq!(scene.learned(), 0, "it has shown nothing");
+    assert_eq!(scene.learned(), 0, "the client is unverified");
 }
 
 #[test]

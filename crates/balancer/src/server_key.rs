@@ -8,7 +8,7 @@ pub struct ServerKey(u64);
 
 impl ServerKey {
     /// Returns the key of the server `name`: SipHash-2-4 of its UTF-8 bytes, with an all-zero key.
-    /// It is the same on every machine, and in every version of this crate.
+    /// The key is the same on every machine, and in every version of this crate.
     pub fn of(name: &str) -> Self {
         Self(siphash24([0, 0], &[], name.as_bytes()))
     }

@@ -74,8 +74,8 @@ fn a_guess_finds_a_server_as_often_as_server_ids_are_dense() {
     assert_eq!(hits(&codec(4, KEY)), 0);
 }
 
-/// Without a key, anyone can construct an ID that names a server, even one that receives no new
-/// clients. This is inherent in such IDs.
+/// Without a key, anyone can construct an ID that identifies a server, even one that receives no
+/// new clients. This is inherent in such IDs.
 #[test]
 fn without_a_key_a_client_names_its_server() {
     let client: SocketAddr = ([203, 0, 113, 9], 61_000).into();

@@ -19,7 +19,7 @@ const LIFETIMES: u32 = 10;
 /// How the servers' connection IDs are recognized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ids {
-    /// The connection IDs name the server.
+    /// The connection IDs identify the server.
     QuicLb,
     /// The length of the connection IDs is configured.
     OfKnownLength,
@@ -175,8 +175,9 @@ impl Scene {
     }
 
     /// Sends the client's next packet, with a new ID or from its other port if that is due. It
-    /// never changes both at once: if a client moves and uses an ID that no router has seen, only
-    /// its server knows the ID (RFC 9000 §9.5 requires an ID that the server knows).
+    /// never changes both at the same time: if a client moves and uses an ID that no router has
+    /// seen, only its server can recognize the ID (RFC 9000 §9.5 requires an ID that the server
+    /// knows).
     fn send(&mut self, client: &mut Client) -> Result<ServerKey, DropReason> {
         let now = self.now;
         if now >= client.next_move {

@@ -247,7 +247,7 @@ fn two_connections_at_one_address_in_turn() {
             assert_eq!(scene.server(home, *id), server);
         }
     }
-    assert_eq!(scene.learned(), [2], "each is known by what it has used before");
+    assert_eq!(scene.learned(), [2], "each client is known by its earlier ID");
 }
 
 /// A hostile client, or anyone who knows its IDs, sends any number of invented IDs from its
@@ -294,7 +294,11 @@ fn branches_leave_room_for_connections() {
         let (server, id) = scene.connect(3000 + number);
         assert_eq!(scene.server(4000 + number, id), server);
     }
-    assert_eq!(scene.learned(), [LIMITS.learned], "three quarters and a quarter");
+    assert_eq!(
+        scene.learned(),
+        [LIMITS.learned],
+        "three quarters connections, one quarter branches"
+    );
     scene.now += LIMITS.lifetime;
     for number in 0..20 {
         scene.connect(5000 + number);
@@ -303,7 +307,7 @@ fn branches_leave_room_for_connections() {
     scene.server(6001, id);
     let invented = scene.issue();
     scene.server(6000, invented);
-    assert_eq!(scene.learned(), [22], "what is not used is forgotten");
+    assert_eq!(scene.learned(), [22], "unused entries expire");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn a_client_that_comes_to_another_router_keeps_its_server() {
         assert_eq!(scene.route(0, 3000 + number, &short(next)), (server, Means::Learned));
     }
     let statistics = scene.routers.each_ref().map(|it| it.statistics().learned.entries);
-    assert_eq!(statistics, [10, 10], "each connection is one");
+    assert_eq!(statistics, [10, 10], "each connection has one entry");
 }
 
 /// While a client validates a path, it uses two IDs.
@@ -156,8 +156,8 @@ fn routers_that_take_over_tell_each_other_what_was_known() {
     }
 }
 
-/// Updates that find no room among the shared IDs are counted, and the client is still known to the
-/// router that received its packets.
+/// Updates that are dropped because the shared IDs are full are counted, and the client is still
+/// known to the router that received its packets.
 #[test]
 fn what_routers_cannot_be_told_is_counted() {
     let mut scene = Scene::new();

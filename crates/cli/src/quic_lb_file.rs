@@ -175,7 +175,10 @@ mod tests {
                 "config-id = 1\nserver-id = \"012\"",
                 "lb.toml:2:13: \"012\" is not a server ID; write two",
             ),
-            ("config-id = 1\nserver-id = \"\"", "lb.toml:2:13: a server ID has 1 to 15 octets"),
+            (
+                "config-id = 1\nserver-id = \"\"",
+                "lb.toml:2:13: invalid server ID length 0: expected 1 to 15 octets",
+            ),
             ("config-id = 1\nserver-id-base64 = \"?\"", "lb.toml:2:20: \"?\" is not base64"),
             (
                 "config-id = 1\nserver-id = \"01\"\nserver-id-base64 = \"AQ==\"",
@@ -183,7 +186,7 @@ mod tests {
             ),
             (
                 "config-id = 1\nserver-id = \"01\"\n nonce-length = 3",
-                "lb.toml:3:17: a nonce has at least 4 octets, not 3",
+                "lb.toml:3:17: invalid nonce length 3: expected at least 4 octets",
             ),
             (
                 "config-id = 1\nserver-id = \"01\"\nnonce-length = -3",
@@ -191,7 +194,7 @@ mod tests {
             ),
             (
                 "config-id = 1\nserver-id = \"000000000000000000000000000001\"",
-                "lb.toml:2:13: server ID and nonce have at most 19 octets",
+                "lb.toml:2:13: server ID and nonce have 22 octets in total",
             ),
             ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key has 32"),
             ("config-id = 1\nserver-id = \"01\"\nkeys = \"\"", "lb.toml:3:1: unknown key keys"),

@@ -53,7 +53,7 @@ pub struct UnknownAlgorithm(String);
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no congestion controller {:?}; choose one of:", self.0)?;
+        write!(f, "unknown congestion controller {:?}; choose one of:", self.0)?;
         Algorithm::ALL.into_iter().try_for_each(|algorithm| write!(f, " {algorithm}"))
     }
 }

@@ -18,10 +18,7 @@ fn every_algorithm_is_found_by_its_name() {
 fn an_unknown_name_is_rejected_with_the_list_of_names() {
     let error = "vegas".parse::<Algorithm>().unwrap_err();
     let message = error.to_string();
-    assert_eq!(
-        message,
-        "there is no congestion controller \"vegas\"; choose one of: reno cubic bbr"
-    );
+    assert_eq!(message, "unknown congestion controller \"vegas\"; choose one of: reno cubic bbr");
 }
 
 /// Packs and unpacks a controller, checking that no bytes are left over.
@@ -31,7 +28,7 @@ fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
     let bytes = packer.finish();
     let mut unpacker = Unpacker::new(&bytes);
     let same = unpack(&mut unpacker);
-    assert!(unpacker.is_at_end(), "{} writes what it does not read", controller.name());
+    assert!(unpacker.is_at_end(), "{} packs bytes that it does not unpack", controller.name());
     same
 }
 

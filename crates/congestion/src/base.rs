@@ -16,8 +16,8 @@ use crate::{
 #[derive(Clone, Debug, Pack)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// The congestion window; in recovery, the one at its end. `prr`, if present, limits the bytes
-    /// in flight until then.
+    /// The congestion window; during recovery, the window after it. `prr`, if present, limits the
+    /// bytes in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
@@ -25,10 +25,10 @@ pub(crate) struct Base {
     prr: Option<Prr>,
     /// HyStart++, which applies to the first slow start only.
     hystart: Option<HyStart>,
-    /// Bytes acknowledged in conservative slow start that were too few for a byte of growth (law
-    /// 6).
+    /// The remainder of the bytes acknowledged in conservative slow start, which are too few for a
+    /// byte of growth (law 6).
     carry: u64,
-    /// Whether the window is still the initial one, and nothing has been learned about the path.
+    /// Whether the window is still the initial window, and nothing has been learned about the path.
     is_untouched: bool,
     suppressors: Suppressors,
     congestion_events: u64,
@@ -63,8 +63,7 @@ impl Base {
         base
     }
 
-    /// Returns the window that the algorithm works with: in recovery, the one at the end of
-    /// recovery.
+    /// Returns the window that the algorithm works with: during recovery, the window after it.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
@@ -125,9 +124,9 @@ impl Base {
     }
 
     /// Returns whether the reason for a cut is only a CE mark in congestion avoidance: the queue
-    /// that set it is short, so a smaller reduction empties it (RFC 8511 §3). A loss in the same
-    /// event requires the full reduction, and so does slow start, in which the window may be twice
-    /// what the path holds.
+    /// that caused the mark is short, so a smaller reduction empties it (RFC 8511 §3). A loss in
+    /// the same event requires the full reduction, and so does slow start, in which the window may
+    /// be twice the path's capacity.
     pub(crate) fn is_marked_only(&self, event: &Acknowledgement<'_>) -> bool {
         event.newly_ce_marked > 0 && event.lost.is_empty() && !self.is_in_slow_start()
     }
@@ -150,9 +149,9 @@ impl Base {
     /// Cuts the window to `window`, which becomes the slow start threshold. After losses, PRR
     /// applies the cut gradually.
     ///
-    /// After a CE mark alone the cut applies immediately (RFC 9002 §7.3.2 permits either). Nothing
+    /// After a CE mark alone the cut applies immediately (RFC 9002 §7.3.2 allows either). Nothing
     /// has to be retransmitted, and packets sent before the reduction is complete would reach the
-    /// queue that set the mark, would be marked as well, and would cause a second cut one round
+    /// queue that caused the mark, would be marked as well, and would cause a second cut one round
     /// trip after the first.
     pub(crate) fn cut(&mut self, window: u64, event: &Acknowledgement<'_>) {
         self.set_window(window);
@@ -185,13 +184,14 @@ impl Base {
         self.carry = 0;
         self.is_untouched = false;
         self.congestion_events = self.congestion_events.saturating_add(1);
-        // This episode's suppression begins here, whatever the previous one did.
+        // The suppression begins with this episode, even if it was already active in the previous
+        // one.
         self.suppressors.set(Suppressor::Recovery, false, event.round);
         self.note_suppressors(event);
     }
 
-    /// Undoes a cut whose losses were spurious, unless the window has outgrown its earlier value
-    /// since (RFC 9438 §4.9.2, S14). Returns whether it was undone.
+    /// Undoes a cut whose losses were spurious, unless the window has since outgrown its earlier
+    /// value (RFC 9438 §4.9.2, S14). Returns whether the cut was undone.
     pub(crate) fn undo(&mut self, before: &BeforeCut) -> bool {
         if self.window >= before.window {
             return false;
@@ -236,8 +236,8 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        // Carried bytes count only at their fraction: once the divisor is 1 again, none of them
-        // does.
+        // Carried bytes are too few for a byte of growth at the divisor at which they were
+        // acknowledged, so they no longer count once the divisor is 1 again.
         let carry = if divisor == 1 { 0 } else { self.carry };
         let credit = carry.saturating_add(growing);
         let increase = credit / divisor;
@@ -264,8 +264,8 @@ impl Base {
         self.is_in_slow_start() && self.hystart.is_some_and(|hystart| hystart.is_conservative())
     }
 
-    /// Changes the datagram size. The window keeps its size, within its new bounds; a window that
-    /// is still the initial one is recomputed (RFC 9002 §7.2).
+    /// Changes the datagram size. The window keeps its size, within its new bounds; the initial
+    /// window is recomputed (RFC 9002 §7.2).
     pub(crate) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         self.parameters.max_datagram_size = max_datagram_size.max(1);
         let initial = self.parameters.initial_window();
@@ -281,8 +281,8 @@ impl Base {
 
     /// Returns the pacing rate. RFC 9002 §7.7: somewhat more than the window per round trip, so
     /// that the window, not the pacer, is the limit; twice the window in slow start, where it
-    /// doubles in that time. In recovery, the window at its end is used: PRR itself is clocked by
-    /// acknowledgments.
+    /// doubles in that time. In recovery, the rate is based on the window after it: PRR itself is
+    /// clocked by acknowledgments.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };
@@ -311,7 +311,7 @@ impl Base {
         }
     }
 
-    /// Reports the variables that govern slow start and recovery, while those last.
+    /// Reports the variables that govern slow start and recovery, while these phases last.
     pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         if let Some(hystart) = self.hystart.as_ref().filter(|_| self.is_in_slow_start()) {
             hystart.metrics(tell);

@@ -8,11 +8,12 @@
 //!
 //! - **The first round-trip time initializes the pacing rate.** The draft's first rate assumes 1 ms
 //!   and can only rise, so a long path would never be paced in Startup (row 121). Before the first
-//!   sample there is no rate at all here: the initial window may be sent at once (RFC 9002 §7.7).
+//!   sample there is no rate at all here: the initial window may be sent in one burst (RFC 9002
+//!   §7.7).
 //! - **The pacer releases at least one datagram per smoothed round-trip time** ([`pacing`]). After
 //!   a series of long silences the measured rate may be one packet in many seconds; without this
 //!   floor, the next sample would take as long again. A round-trip time includes the packet's own
-//!   transmission time, so one packet per round trip is never more than the path carries.
+//!   transmission time, so one packet per round trip never exceeds the path's rate.
 //! - **A loss episode is defined as in RFC 9002 §7.3.2:** it begins with the loss of a packet sent
 //!   after the previous episode began, and the state for an undo is saved then, not at the first
 //!   loss of each round. The pseudocode, taken literally, overwrites what it saved: entering
@@ -33,41 +34,41 @@
 //!   ([`model`]): the next ProbeRTT then follows after five seconds, but at most ten after the
 //!   last. The draft wants natural periods without a queue to make ProbeRTT unnecessary, but counts
 //!   only a strictly lower sample, and if the minimum came from the ACK of a small packet, data
-//!   packets never give one. A flow that is alone empties the queue in every ProbeBW_DOWN and would
-//!   pay the 2 % of ProbeRTT without benefit. The search every ten seconds (BBR.MinRTTFilterLen)
-//!   stays, because a queue of other flows looks like the path if its length does not change for
-//!   that long.
-//! - **A suspected longer path is probed at once** ([`longer_path`]), with a ProbeRTT, as the draft
-//!   suggests for a detected change, and the result is adopted when that ProbeRTT ends. The draft
-//!   keeps the shorter round-trip time for 10 s (the two ProbeRTT intervals of its filter), and by
-//!   then the bandwidth filter has forgotten the rate.
+//!   packets never yield a lower one. A flow that is alone empties the queue in every ProbeBW_DOWN
+//!   and would pay the 2 % of ProbeRTT without benefit. The search every ten seconds
+//!   (BBR.MinRTTFilterLen) remains, because a queue of other flows looks like the path if its
+//!   length does not change for that long.
+//! - **A suspected longer path is probed immediately** ([`longer_path`]), with a ProbeRTT, as the
+//!   draft suggests for a detected change, and the result is adopted when that ProbeRTT ends. The
+//!   draft keeps the shorter round-trip time for 10 s (the two ProbeRTT intervals of its filter),
+//!   and by then the bandwidth filter has forgotten the rate.
 //! - **If the path reorders packets, the mean delay that this causes is added to BBR.min_rtt** in
 //!   every bandwidth-delay product ([`jitter`]). If packets have individual delays, the minimum is
-//!   that of the luckiest packet, and twice the product (BBR.max_inflight) may be far less than the
+//!   that of the fastest packet, and twice the product (BBR.max_inflight) may be far less than the
 //!   path holds: 5 kB of 75 kB with a minimum of 1 ms and a mean of 30 ms (`reordering-adapts`: 2
 //!   MB took 4.3 s instead of 1.4). A queue does not reorder, so it adds nothing.
-//! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the
+//! - **A plateau is judged by the largest sample of each round**, not by the sample that ends the
 //!   round ([`full_pipe`]). During a probe the rate grows by 1.25 x 0.99 per one and a half rounds
 //!   (the age of a sample): by 1.15 per round, and by 1.53 over the three rounds that are compared.
-//!   Jitter of a fifth of the round trip moves single samples by as much in either direction: a
+//!   Jitter of a fifth of the round trip changes single samples by as much in either direction: a
 //!   high baseline and three low samples then look like growth of less than 1.25. Probes ended
 //!   after 3 to 9 rounds on paths that carried a thousand times more, and the next probe was as
 //!   many rounds away as datagrams fit in the path. Linux's BBR version 3 lets any sample of a
 //!   round show growth. Because growth is judged at the end of a round, a plateau still takes three
-//!   whole rounds.
+//!   full rounds.
 //! - **A bandwidth probe that ProbeRTT interrupts continues after it**, from ProbeBW_REFILL, if it
 //!   met no excess loss and the sender did not go idle. The draft goes to ProbeBW_CRUISE for two to
-//!   three seconds. ProbeRTT is due every five seconds: where a probe that has far to go takes as
-//!   long (at 100 ms and more), half of the time would be spent at a fraction of what the path
-//!   carries. REFILL sends as fast as CRUISE would in that round.
+//!   three seconds. ProbeRTT is due every five seconds: if a probe that has far to go takes as long
+//!   (at 100 ms and more), half of the time would be spent at a fraction of the path's rate. REFILL
+//!   sends as fast as CRUISE would in that round.
 //! - **ProbeBW_DOWN lasts until a packet that was sent in it is acknowledged**, if the window or
 //!   the pacer limits sending. The draft ends it as soon as the data in flight fits in the path. If
-//!   flow control let the path run empty in Startup, the little that is then sent at nearly three
-//!   times the rate is in the queue, which CRUISE never empties.
-//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without a
-//!   sample would discard the estimate.
+//!   flow control lets the path run empty in Startup, the small amount then sent at nearly three
+//!   times the rate ends up in the queue, which CRUISE never empties.
+//! - **The bandwidth filter advances only past cycles with samples**: two advances without a sample
+//!   would discard the estimate.
 //! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets every ACK raise it
-//!   up to what the model permits, even for an application that sends little.
+//!   up to what the model allows, even for an application that sends little.
 //! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft
 //!   requires a response but leaves it open.
 
@@ -146,7 +147,7 @@ pub struct Bbr {
     undo: Undo,
     window: Window,
     pacing: Pacing,
-    /// Whether the flow restarts after it was idle (BBR.idle_restart).
+    /// Whether the flow is restarting after an idle period (BBR.idle_restart).
     is_restarting: bool,
     suppressors: Suppressors,
     congestion_events: u64,
@@ -213,7 +214,7 @@ impl Bbr {
 
     /// Returns the transmission time of one datagram at the bottleneck. A packet queued behind
     /// another differs by this much from one that is not, and so does a large packet from a small
-    /// one: samples that are closer to each other say nothing about a queue, and change the
+    /// one: samples that are closer to each other do not indicate a queue, and change the
     /// bandwidth-delay product by at most one datagram.
     fn rtt_resolution(&self) -> Duration {
         self.bandwidth.maximum().time_for(self.size()).unwrap_or_default()
@@ -335,7 +336,7 @@ impl Controller for Bbr {
         }
     }
 
-    /// Metrics use the draft's names, without "BBR."; values that are Infinity there are not
+    /// Metrics use the draft's names, without "BBR."; values that are Infinity in the draft are not
     /// reported. `reordering_delay` is not in the draft: it is the mean delay due to reordering,
     /// which is added to `min_rtt` (see its module `jitter`).
     fn metrics(&self, tell: &mut dyn FnMut(Metric)) {

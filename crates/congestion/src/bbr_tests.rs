@@ -82,8 +82,8 @@ fn megabits(megabits: u64) -> Rate {
     Rate::from_bits_per_second(megabits * 1_000_000)
 }
 
-/// A path with a bottleneck of `rate`, a round-trip time of `rtt` and a buffer of `buffer` times the
-/// bandwidth-delay product.
+/// A path with a bottleneck of `rate`, a round-trip time of `rtt`, and a buffer of `buffer` times
+/// the bandwidth-delay product.
 fn path_with(rate: Rate, rtt: Duration, buffer: f64, seed: u64) -> Path {
     let product = (rate.bytes_in(rtt) as f64 * buffer) as u64;
     Path::new(Link::new(Some(rate), rtt / 2, product.max(10 * SIZE), seed), seed)

@@ -29,10 +29,10 @@ use path::{Fate, Offer, Path};
 
 /// The size of the path's datagrams, in bytes.
 const SIZE: u64 = 1200;
-/// The largest window that the tests permit, in bytes.
+/// The largest window that the tests allow, in bytes.
 const MAXIMUM_WINDOW: u64 = 2000 * SIZE;
-/// After a disturbance, a limited sender has to use most of the path again within this time: 100
-/// round trips without a queue. Growing from the minimum window by one datagram per round trip
+/// The time within which a limited sender has to use most of the path again after a disturbance:
+/// 100 round trips without a queue. Growing from the minimum window by one datagram per round trip
 /// would take 40.
 const RECOVERY: Duration = Duration::from_secs(6);
 /// The percentage of the path's capacity that a sender has to use after recovery.
@@ -46,16 +46,16 @@ type Build<'a> = &'a dyn Fn(&ControllerParameters) -> Box<dyn Controller>;
 /// - **bounds**: the window is never below two datagrams (RFC 9002 §7.2) nor above the maximum, and
 ///   the snapshot contains the same window.
 /// - **response**: the controller responds once to the losses and CE marks of one round trip
-///   (§7.3.1), and reports it; its statistics count the same number.
+///   (§7.3.1), and reports the response; its statistics count the same number of responses.
 /// - **growth**: the window does not grow unless it limits the sender (§7.8), and grows by no more
 ///   than the acknowledged bytes.
 /// - **liveness**: after losses, persistent congestion, silence, little traffic, or late packets,
 ///   the sender uses the path again.
 /// - **repetition**: the same events lead to the same windows.
-/// - **packing**: a controller that was packed and unpacked behaves as if it had not been.
+/// - **packing**: packing and unpacking a controller does not change its behavior.
 ///
 /// # Panics
-/// If a test fails.
+/// Panics if a test fails.
 pub fn check(build: impl Fn(&ControllerParameters) -> Box<dyn Controller>) {
     let build: Build<'_> = &build;
     keeps_its_rules_under_any_losses(build);
@@ -190,11 +190,11 @@ fn uses_the_path_after(build: Build<'_>, disturbance: Disturbance) {
     let window = path.window();
     assert!(
         delivered * 100 >= possible * USED,
-        "liveness: {RECOVERY:?} after {disturbance:?} {delivered} of {possible} bytes arrive in {time:?}; the window is {window} bytes"
+        "liveness: {RECOVERY:?} after {disturbance:?}, {delivered} of {possible} bytes arrive in {time:?}; the window is {window} bytes"
     );
 }
 
-/// Records the window of a sender that loses every twentieth packet, every few milliseconds.
+/// Records, every few milliseconds, the window of a sender that loses every twentieth packet.
 fn windows(mut path: Path, mut between: impl FnMut(&mut Path)) -> Vec<(u64, u64)> {
     let mut windows = Vec::new();
     for part in 0..200 {
@@ -213,7 +213,7 @@ fn windows(mut path: Path, mut between: impl FnMut(&mut Path)) -> Vec<(u64, u64)
 
 fn does_the_same_again(build: Build<'_>) {
     let [first, second] = [(); 2].map(|()| windows(path(build, 3), |_| {}));
-    assert!(first == second, "repetition: other windows after the same events");
+    assert!(first == second, "repetition: different windows after the same events");
 }
 
 fn goes_on_after_it_was_packed(build: Build<'_>) {
@@ -225,12 +225,12 @@ fn goes_on_after_it_was_packed(build: Build<'_>) {
             let bytes = packer.finish();
             let mut unpacker = Unpacker::new(&bytes);
             let same = unpack(&mut unpacker);
-            assert!(unpacker.is_at_end(), "packing: more is written than is read");
+            assert!(unpacker.is_at_end(), "packing: more bytes are written than read");
             same
         });
     });
     let differs = kept.iter().zip(&packed).position(|(kept, packed)| kept != packed);
-    assert!(differs.is_none(), "packing: other windows after part {differs:?}");
+    assert!(differs.is_none(), "packing: different windows after part {differs:?}");
 }
 
 #[cfg(test)]

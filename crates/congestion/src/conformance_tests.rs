@@ -27,19 +27,20 @@ fn bbr_keeps_the_contract() {
 /// A bug in a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// Its window is less than two datagrams after persistent congestion.
+    /// The window is less than two datagrams after persistent congestion.
     TooSmall,
-    /// It responds to each acknowledgment that reports losses.
+    /// The controller responds to each acknowledgment that reports losses.
     RespondsAgain,
-    /// It does not report its responses.
+    /// The controller does not report its responses.
     SaysNothing,
-    /// Its window grows with each acknowledgment, whether or not it is used.
+    /// The window grows with each acknowledgment, whether or not it is used.
     GrowsUnused,
-    /// After its first response, it treats each round trip as idle and no longer grows.
+    /// After its first response, the controller treats each round trip as idle, and the window no
+    /// longer grows.
     StaysSmall,
-    /// Its state is not a function of its events.
+    /// The state is not a function of the events.
     IsRandom,
-    /// It packs only part of its state.
+    /// The controller packs only part of its state.
     PacksLess,
 }
 
@@ -138,8 +139,8 @@ impl Controller for Faulty {
 fn each_fault_is_found_by_the_test_of_its_rule() {
     let faults = [
         (Fault::TooSmall, "bounds: "),
-        (Fault::RespondsAgain, "response: a second one"),
-        (Fault::SaysNothing, "response: none to new congestion"),
+        (Fault::RespondsAgain, "response: a second time"),
+        (Fault::SaysNothing, "response: missing for new congestion"),
         (Fault::GrowsUnused, "growth: "),
         (Fault::StaysSmall, "liveness: "),
         (Fault::IsRandom, "repetition: "),

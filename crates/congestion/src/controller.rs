@@ -40,11 +40,11 @@ impl ControllerParameters {
 /// 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttSnapshot {
-    /// The newest sample.
+    /// The latest sample.
     pub latest: Duration,
     /// The smoothed RTT.
     pub smoothed: Duration,
-    /// The smallest sample.
+    /// The minimum of all samples.
     pub minimum: Duration,
     /// The RTT variation: the mean deviation of the samples.
     pub variation: Duration,
@@ -151,7 +151,7 @@ pub enum Suppressor {
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
-    /// BBR sends more slowly than the path deliversto drain the bottleneck's queue, for three
+    /// BBR sends more slowly than the path delivers, to drain the bottleneck's queue, for three
     /// rounds or until the next probe.
     Draining,
     /// BBR sends as fast as the path delivers until it is time to probe for more, after at most
@@ -160,7 +160,7 @@ pub enum Suppressor {
     /// BBR keeps little in flight, to measure the round-trip time without a queue: for 200 ms, or
     /// a few rounds if that is longer.
     ProbeRtt,
-    /// BBR's response to losses of the current cycle limits it to less than its path model permits,
+    /// BBR's response to losses of the current cycle limits it to less than its path model allows,
     /// until the next probe.
     ShortTermBound,
     /// BBR's window is limited to what the last bandwidth probe found to be safe. Each probe raises
@@ -253,7 +253,7 @@ pub struct Snapshot {
 pub struct Metric {
     /// The name: lower-case letters, digits and underscores. A name always has the same unit.
     pub name: &'static str,
-    /// Its value.
+    /// The variable's value.
     pub quantity: Quantity,
 }
 
@@ -312,7 +312,7 @@ pub trait Controller: Debug + Send {
     /// without a value are not reported.
     fn metrics(&self, _report: &mut dyn FnMut(Metric)) {}
 
-    /// Writes the whole state and returns a function that restores the controller from it, so that
+    /// Writes the entire state and returns a function that restores the controller from it, so that
     /// an idle connection needs to keep only a few bytes. Returns `None`, without writing anything,
     /// if the controller cannot be packed.
     fn pack(&self, _into: &mut Packer) -> Option<UnpackController> {

@@ -27,9 +27,9 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 /// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start, PRR (RFC 9937) in
 /// recovery, and Alternative Backoff with ECN (RFC 8511).
 ///
-/// The epoch is not a point in time but the accumulated time in which the window or the pacer held
-/// data back (law 3): idle and application-limited periods are never part of it (§4.2, §5.8), so
-/// nothing has to be shifted, and nothing can be shifted wrongly.
+/// The epoch is not a point in time but the accumulated time in which the window or the pacer
+/// delayed data (law 3): idle and application-limited periods are never part of it (§4.2, §5.8), so
+/// the epoch never has to be shifted.
 #[derive(Clone, Debug, Pack)]
 pub struct Cubic {
     base: Base,

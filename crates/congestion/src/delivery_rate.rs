@@ -37,7 +37,7 @@ pub struct DeliveryRateSampler {
 }
 
 impl DeliveryRateSampler {
-    /// Creates a sampler before any delivery.
+    /// Creates a sampler that has not recorded any delivery.
     pub fn new(now: Timestamp) -> Self {
         Self {
             delivered: 0,

@@ -1,4 +1,5 @@
-//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow start.
+//! HyStart++ (RFC 9406): leaves slow start before the window overshoots. Used only for the first
+//! slow start.
 
 use clearway_units::packed::Pack;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! The reason that sending stopped, and how long congestion control held data back (law 4).
+//! The reason why sending stopped, and how long congestion control delayed data (law 4).
 
 use core::time::Duration;
 
@@ -6,19 +6,19 @@ use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 use clearway_units::{ReleaseTime, Timestamp};
 
-/// The reason that sending stopped, recorded at the end of every attempt to send (law 4).
+/// The reason why sending stopped, recorded at the end of every attempt to send (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendLimit {
     /// There was nothing to send.
     Application,
-    /// The congestion window was full, and data waited.
+    /// The congestion window was full while data was waiting.
     Window,
-    /// The pacer holds waiting data back until this time.
+    /// The pacer delays waiting data until this time.
     Pacer(ReleaseTime),
     /// The anti-amplification limit: three times the bytes received from an unvalidated peer have
     /// been sent (RFC 9000 §8.1).
     Amplification,
-    /// The peer's flow control does not permit the waiting data yet.
+    /// The peer's flow control does not allow the waiting data yet.
     FlowControl,
     /// There are no keys yet for the waiting data.
     Keys,
@@ -35,7 +35,7 @@ impl SendLimit {
     }
 }
 
-/// How long, and in which rounds, congestion control held waiting data back.
+/// How long, and in which rounds, congestion control delayed waiting data.
 ///
 /// This is the only place that decides whether the sender was limited: controllers receive the
 /// result and never have to infer it (law 4).
@@ -44,38 +44,38 @@ pub struct Limitation {
     /// Start of the current uninterrupted period in which data has waited for the window or the
     /// pacer.
     held_since: Option<Timestamp>,
-    /// Held time before `held_since` that was not reported to a controller yet.
+    /// Delay before `held_since` that was not reported to a controller yet.
     held: Duration,
-    /// The last round in which data was held back.
+    /// The last round in which data was delayed.
     limited_round: Option<u64>,
     /// Whether the data waits for the window, not for the pacer.
     held_by_window: bool,
-    /// The last round in which the window held data back.
+    /// The last round in which the window delayed data.
     window_limited_round: Option<u64>,
     /// When the pacer releases the waiting data.
     pub pacer_deadline: Option<Timestamp>,
-    /// Whether the last attempt stopped for lack of data although the window and the pacer
-    /// permitted more.
+    /// Whether the last attempt stopped for lack of data although the window and the pacer allowed
+    /// more.
     pub is_application_limited: bool,
-    /// Set if the last attempt stopped for lack of data and the pacer permits more only from this
+    /// Set if the last attempt stopped for lack of data and the pacer allows more only from this
     /// time on.
     application_limited_from: Option<Timestamp>,
 }
 
-/// How congestion control held data back up to an event.
+/// How congestion control delayed data up to an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Whether the window or the pacer held data back in this round or the previous one.
+    /// Whether the window or the pacer delayed data in this round or the previous one.
     pub was_limited: bool,
-    /// Whether the window held data back in this round or the previous one.
+    /// Whether the window delayed data in this round or the previous one.
     pub was_window_limited: bool,
-    /// How long either held data back since the previous event.
+    /// How long either of them has delayed data since the previous event.
     pub limited_time: Duration,
 }
 
 impl Limitation {
     /// Records that sending stopped in `round` because of `limit`. `permitted` is whether the
-    /// window and the pacer would have permitted another full datagram.
+    /// window and the pacer would have allowed another full datagram.
     pub fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),
@@ -84,7 +84,7 @@ impl Limitation {
         if limit.is_congestion_control() {
             let since = *self.held_since.get_or_insert(now);
             if now > since {
-                // Data that was held back until now was held back in this round.
+                // Data that was delayed until now was delayed in this round.
                 self.note_round(round);
             }
             self.held_by_window = limit == SendLimit::Window;
@@ -100,9 +100,9 @@ impl Limitation {
             permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
     }
 
-    /// Records that there was nothing to send and room in the window, but the pacer permits another
-    /// datagram only from `release` on. From then on the sender is application-limited, although no
-    /// attempt to send shows that.
+    /// Records that there was nothing to send and room in the window, but the pacer allows another
+    /// datagram only from `release` on. From then on, the sender is application-limited, although
+    /// it makes no attempt to send.
     pub fn on_waiting_for_data(&mut self, release: ReleaseTime) {
         self.application_limited_from = Some(release.deadline());
     }
@@ -114,7 +114,7 @@ impl Limitation {
         core::mem::take(&mut self.is_application_limited) || from.is_some_and(|from| from < now)
     }
 
-    /// Records that data is held back in `round`.
+    /// Records that data is delayed in `round`.
     fn note_round(&mut self, round: u64) {
         self.limited_round = Some(round);
         if self.held_by_window {
@@ -122,7 +122,7 @@ impl Limitation {
         }
     }
 
-    /// Returns whether data is held back now, or was in `round` or the one before, and for how long
+    /// Returns whether data is delayed now, or was in `round` or the previous one, and for how long
     /// since the last call. `previous_round` is the round that lasted until `now`.
     pub fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
         let mut limited_time = core::mem::take(&mut self.held);

@@ -118,7 +118,7 @@ fn only_a_sender_that_could_have_sent_is_application_limited() {
     }
 }
 
-/// If the pacer permits nothing when the data runs out, the sender becomes application-limited
+/// If the pacer allows nothing when the data runs out, the sender becomes application-limited
 /// later, without any event.
 #[test]
 fn a_sender_without_data_is_application_limited_from_the_release_on() {
@@ -129,10 +129,10 @@ fn a_sender_without_data_is_application_limited_from_the_release_on() {
         assert_eq!(limitation.take_application_limited(at(sent_at)), expected, "{sent_at}");
         assert!(
             !limitation.take_application_limited(at(100)),
-            "the packets after it follow at once"
+            "the packets after it follow immediately"
         );
         limitation.on_waiting_for_data(ReleaseTime::at(at(3)));
         limitation.on_stopped(at(1), pacer(5), 1, false);
-        assert!(!limitation.take_application_limited(at(60)), "data waits since");
+        assert!(!limitation.take_application_limited(at(60)), "data has been waiting since");
     }
 }

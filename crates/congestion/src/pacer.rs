@@ -6,42 +6,41 @@ use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 
-/// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
+/// The number of datagrams that may be sent without pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
 /// The bucket size of a sender that sends continuously and is limited by its window: enough for the
 /// response to an ACK for every second datagram.
 const BUSY_DATAGRAMS: u64 = 2;
-/// Timers are often no finer than this, so a burst always covers at least this time at the given
-/// rate.
+/// The typical granularity of timers: a burst always covers at least this time at the given rate.
 const BURST_TIME: Duration = Duration::from_millis(1);
-/// A burst never exceeds the greater of this and ten datagrams: a few system calls, and 0.2 ms at
+/// The maximum burst in bytes, unless ten datagrams are larger: a few system calls, and 0.2 ms at
 /// 10 Gbit/s.
 const MAXIMUM_BURST: u64 = 256 << 10;
-/// A sender that has to wait waits at least this long, because waking it earlier would cost more
-/// than what it could send (row 93). Credit that accrues in the meantime is kept.
+/// The minimum wait of a sender, because waking it earlier would cost more than what it could send
+/// (row 93). Credit that accrues in the meantime is kept.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Spreads packets over the round trip with a token bucket that fills at the rate and is emptied by
 /// sending.
 ///
-/// In any time `w`, at most `rate x w` plus one [`burst`](Self::burst) is released. A whole burst
-/// is available to a sender that had nothing in flight, or that was woken later than requested. A
+/// In any time `w`, at most `rate x w` plus one [`burst`](Self::burst) is released. A full burst is
+/// available to a sender that had nothing in flight, or that was woken later than requested. A
 /// sender that was limited by its window in the meantime gets two datagrams, or a millisecond's
 /// worth at the rate: a queue on the path need not hold more (scenario `wan-matrix`, where the
 /// queue holds one datagram and bursts kept the window at its minimum).
 ///
-/// The level is stored in bytes times 10^9, so that nothing is lost to rounding however often it is
-/// queried.
+/// The level is stored in bytes times 10^9, so that nothing is lost to rounding, no matter how
+/// often it is queried.
 #[derive(Clone, Debug, Pack)]
 pub struct Pacer {
     max_datagram_size: u64,
-    /// In units of 10^-9 bytes.
+    /// The level of the bucket, in units of 10^-9 bytes.
     level: u64,
     capacity: u64,
     filled_at: Timestamp,
     rate: Option<Rate>,
-    /// Whether a whole burst may accrue: nothing has been sent since data began to wait for this
+    /// Whether a full burst may accrue: nothing has been sent since data began to wait for this
     /// pacer, or since nothing was in flight.
     may_save: bool,
 }
@@ -99,7 +98,7 @@ impl Pacer {
         if let Some(rate) = self.rate {
             let capacity =
                 if self.may_save { self.capacity } else { scaled(self.at_once(BUSY_DATAGRAMS)) };
-            // Credit saved earlier is not taken away.
+            // Credit that accrued earlier is not taken away.
             let capacity = capacity.max(self.level);
             self.level = self.level.saturating_add(gained(rate, elapsed)).min(capacity);
         }
@@ -114,7 +113,7 @@ impl Pacer {
     /// Sets the controller's rate from `now` on. Earlier time accrued at the previous rate, whether
     /// or not the pacer was queried in the meantime.
     pub fn on_rate(&mut self, now: Timestamp, rate: Option<Rate>) {
-        // Before there was a rate the bucket was unused, and it is full.
+        // Without a rate, the bucket was unused, so it is full.
         if let Some(rate) = rate.filter(|rate| self.rate.is_some_and(|before| before != *rate)) {
             self.fill(now);
             self.set_rate(rate);
@@ -123,12 +122,12 @@ impl Pacer {
 
     /// Checks whether `bytes` may be sent at `now`. Without a rate there is no pacing.
     ///
-    /// `bytes` must include what was released before and not yet [sent](Self::on_sent).
+    /// `bytes` must include bytes that were released earlier but not yet [sent](Self::on_sent).
     ///
     /// # Errors
-    /// The time at which this many bytes will have accrued: the same call then succeeds, if the
-    /// rate has not fallen and the sender [waits](Self::on_waiting). More than
-    /// [`burst`](Self::burst) is never released at a time.
+    /// Returns the time at which this many bytes will have accrued: the same call then succeeds, if
+    /// the rate has not fallen and the sender [waits](Self::on_waiting). At most one
+    /// [`burst`](Self::burst) is released at a time.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -145,13 +144,14 @@ impl Pacer {
         }
         // A wait may fill at most a quarter of the bucket, or it would overflow.
         let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
-        // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
+        // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is
+        // nanoseconds.
         let per_second = rate.bytes_per_second().max(1);
         let wait = missing.max(useful).div_ceil(per_second);
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
-    /// Returns how many bytes [`release`](Self::release) permits at `now`; `u64::MAX` without a
+    /// Returns how many bytes [`release`](Self::release) allows at `now`; `u64::MAX` without a
     /// rate.
     pub fn released(&mut self, now: Timestamp, rate: Option<Rate>) -> u64 {
         let Some(rate) = rate else { return u64::MAX };
@@ -168,8 +168,9 @@ impl Pacer {
 
     /// Records that `bytes` were handed to the network at `now`.
     ///
-    /// Data sent without a release, such as a probe, can only empty the bucket. There is no debt:
-    /// the next wait stays within a round trip even at a rate of one datagram per round trip.
+    /// Data sent without a release, such as a probe, empties the bucket at most. The level is never
+    /// negative, so the next wait stays within a round trip even at a rate of one datagram per
+    /// round trip.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
         self.may_save = false;
@@ -180,7 +181,7 @@ impl Pacer {
     }
 }
 
-/// Converts bytes to the units of the level, saturating (at eighteen billion bytes).
+/// Converts bytes to the units of the level, saturating at eighteen billion bytes.
 const fn scaled(bytes: u64) -> u64 {
     bytes.saturating_mul(NANOSECONDS_PER_SECOND)
 }

@@ -34,7 +34,7 @@ fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     pacer
 }
 
-/// Sends single datagrams whenever the pacer permits, until `end`; returns the send times.
+/// Sends single datagrams whenever the pacer allows, until `end`; returns the send times.
 fn play(pacer: &mut Pacer, rate: Option<Rate>, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
     let (mut now, mut sent) = (start, Vec::new());
     while now <= end {
@@ -92,7 +92,7 @@ fn a_sender_held_back_by_its_window_accrues_two_datagrams() {
     let mut pacer = empty(at(0), rate);
     assert_eq!(pacer.release(at(1_200_000), rate, SIZE), Ok(()));
     pacer.on_sent(at(1_200_000), SIZE);
-    // The sender queries the pacer again only when its window permits more.
+    // The sender queries the pacer again only when its window allows more.
     assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
     let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(51_200_000));
@@ -243,7 +243,7 @@ fn a_wait_is_never_longer_than_a_round_trip() {
 fn past_time_accrues_at_the_rate_that_applied_then() {
     let slow = rate(1_000_000);
     let mut pacer = empty(at(0), slow);
-    // 3 ms at 1 MB/s yield 3000 bytes, whatever the current rate is.
+    // 3 ms at 1 MB/s yield 3000 bytes, regardless of the current rate.
     assert_eq!(pacer.release(at(3_000_000), rate(4_000_000), 3000), Ok(()));
     let release = pacer.release(at(3_000_000), rate(4_000_000), 7000).unwrap_err();
     assert_eq!(release.deadline(), at(4_000_000));

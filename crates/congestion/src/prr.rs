@@ -2,7 +2,7 @@
 //! reduction are repaired.
 //!
 //! A reduction that applied immediately would silence the sender until half of the flight has been
-//! acknowledged, and would permit a burst if a whole flight was lost. PRR spreads the reduction
+//! acknowledged, and would allow a burst if an entire flight was lost. PRR spreads the reduction
 //! over the following round trip: the amount sent is a fixed proportion of the amount delivered,
 //! and when the episode is over, about the slow start threshold is in flight.
 //!
@@ -64,7 +64,7 @@ impl Prr {
     /// Processes an acknowledgment or a loss timeout during the episode (§6.2).
     ///
     /// The RFC leaves everything unchanged if nothing was delivered. Here, however, the window is
-    /// derived from SndCnt: lost bytes have left the flight, and an unchanged window would permit
+    /// derived from SndCnt: lost bytes have left the flight, and an unchanged window would allow
     /// sending the same number immediately. So SndCnt is recomputed in this case too; credit earned
     /// earlier and not yet used still counts.
     pub(crate) fn on_acknowledgement(
@@ -81,7 +81,7 @@ impl Prr {
             Some(room) => self.reduction_bound(delivered, is_safe(event), datagram).min(room),
         };
         // The retransmission that starts the repair is always sent. The RFC requires it if SndCnt
-        // is zero; a SndCnt of less than a datagram would not permit it either.
+        // is zero; a SndCnt of less than a datagram would not allow it either.
         let send_count = if self.prr_out == 0 { send_count.max(datagram) } else { send_count };
         self.window = in_flight.saturating_add(send_count);
     }
@@ -94,8 +94,8 @@ impl Prr {
         u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
     }
 
-    /// Returns the allowance if so much was lost that the bytes in flight are below the threshold:
-    /// the delivered bytes (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
+    /// Returns the allowance for bytes in flight below the threshold after heavy loss: the
+    /// delivered bytes (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
     fn reduction_bound(&self, delivered: u64, is_safe: bool, datagram: u64) -> u64 {
         let count = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
         if is_safe { count.saturating_add(datagram) } else { count }
@@ -108,7 +108,7 @@ impl Prr {
 /// The RFC requires SND.UNA to advance. QUIC has no equivalent: lost data is not awaited under its
 /// old packet number, and the packet that repairs it ends the episode. The closest equivalent is an
 /// acknowledgment of a packet later than any acknowledged before. This lets a sender grow back to
-/// the threshold one datagram at a time where RFC 9002 §7.3.2 permits an immediate return.
+/// the threshold one datagram at a time where RFC 9002 §7.3.2 allows an immediate return.
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0

@@ -83,7 +83,7 @@ impl Flight {
         }
     }
 
-    /// Like [`event`](Self::event), but also sends the permitted datagrams.
+    /// Like [`event`](Self::event), but also sends the allowed datagrams.
     fn event_and_send(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let room = self.event(acked, lost, leads_on);
         self.send(room);
@@ -172,7 +172,7 @@ fn the_proportion_is_rounded_up() {
 
 #[test]
 fn losses_alone_permit_only_the_first_datagram() {
-    // The loss timer expires repeatedly: lost data is not all retransmitted at once.
+    // The loss timer expires repeatedly: the lost data is not all retransmitted in one burst.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(0, 3, true), 1);
     for _ in 0..4 {
@@ -223,7 +223,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
     for _ in 0..5 {
         flight.event(1, 0, true);
     }
-    assert_eq!((flight.in_flight, flight.room()), (4, 6), "to the threshold, and no further");
+    assert_eq!((flight.in_flight, flight.room()), (4, 6), "up to the threshold, and no more");
 }
 
 #[test]
@@ -262,8 +262,8 @@ fn probes_count_as_sent() {
 
 #[test]
 fn nothing_overflows() {
-    // These subtractions have crashed other implementations: more was sent than permitted, or more
-    // is in flight than ever before.
+    // These subtractions have crashed other implementations: more was sent than allowed, or more is
+    // in flight than ever before.
     for in_flight in [0, 1, u64::MAX] {
         for threshold in [0, 1, u64::MAX] {
             let mut prr =

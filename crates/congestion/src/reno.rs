@@ -34,7 +34,7 @@ impl Reno {
     }
 
     /// Returns the window after a cut for `event`: after a CE mark 0.8 of the window (RFC 8511
-    /// §3.1), which RFC 9002 §8.3 permits instead of half of it.
+    /// §3.1), which RFC 9002 §8.3 allows instead of half.
     fn cut_window(&self, event: &Acknowledgement<'_>) -> u64 {
         match self.base.is_marked_only(event) {
             true => scale(self.base.window(), ECN_NUMERATOR, ECN_DENOMINATOR),
@@ -43,7 +43,7 @@ impl Reno {
     }
 
     /// Grows by one datagram per window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3,
-    /// appendix B.5): if growth waited for the whole window, one small packet could add a whole
+    /// appendix B.5): if growth waited for an entire window, one small packet could add a full
     /// datagram (S6).
     fn avoid_congestion(&mut self, acked: u64) {
         let credit = acked.saturating_mul(self.base.max_datagram_size()).saturating_add(self.carry);

@@ -166,7 +166,7 @@ impl Sender {
         }
     }
 
-    /// Sends one datagram whether or not the window permits it, as the probe timer does.
+    /// Sends one datagram whether or not the window allows it, as when the probe timer expires.
     pub(crate) fn probe(&mut self) {
         if let Some(recovery) = &mut self.recovery {
             recovery.on_probe(SIZE);
@@ -187,7 +187,7 @@ impl Sender {
         self.limited_round = Some(self.round);
     }
 
-    /// Sends `datagrams` datagrams if the window permits, and leaves no data waiting.
+    /// Sends `datagrams` datagrams if the window allows it, and leaves no data waiting.
     pub(crate) fn send(&mut self, datagrams: u64) {
         for _ in 0..datagrams {
             if !self.has_room() {

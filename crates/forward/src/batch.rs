@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use clearway_udp::{Batch as Outgoing, EcnCodepoint, MAX_BATCH_BYTES};
 
-/// Maximum number of datagrams per batch: kernels accept no more in one call.
+/// Maximum number of datagrams per batch, which is the most that kernels accept in one call.
 const MAX_DATAGRAMS: usize = 64;
 
 /// The properties that all datagrams of a batch share.
@@ -18,7 +18,7 @@ pub(super) struct Heading {
     pub(super) ecn: EcnCodepoint,
 }
 
-/// Datagrams of the same size with the same heading; the last one may be smaller. The batch's
+/// Datagrams of the same size that share a heading; the last datagram may be smaller. The batch's
 /// memory is reused.
 #[derive(Default)]
 pub(super) struct Batch {
@@ -36,7 +36,7 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Returns whether no further datagram of the same size fits.
+    /// Returns whether no additional datagram of the same size fits.
     pub(super) fn is_full(&self) -> bool {
         let ends_smaller = self.bytes.len() < self.count * self.size;
         let has_no_room = self.bytes.len() + self.size > MAX_BATCH_BYTES;

@@ -9,7 +9,7 @@ use super::batch::{Batch, Heading};
 
 /// Maximum number of open batches.
 const MAX_OPEN: usize = 128;
-/// Total number of bytes in all batches at which they are sent.
+/// Total number of bytes at which all batches are sent.
 const MAX_BYTES: usize = 1 << 20;
 /// Number of slots, a power of two: a multiple of the number of batches, so that collisions are
 /// rare.
@@ -101,7 +101,7 @@ impl Batches {
                 self.flush(send);
             }
         }
-        // After the code above, there is an empty batch.
+        // The code above ensures that there is an empty batch.
         let number = self.empty.pop().unwrap_or_default();
         self.places[place] = number;
         self.taken[place / 64] |= 1 << (place % 64);
@@ -174,7 +174,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// This also holds with more destinations than slots.
+        /// Tests the same with more destinations than slots.
         #[test]
         fn datagrams_for_one_destination_stay_in_order(
             all in prop::collection::vec((prop_oneof![0_u16..9, 0_u16..700], any::<bool>(), prop_oneof![

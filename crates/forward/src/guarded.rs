@@ -1,4 +1,4 @@
-//! Guarded calls to the routing: a panic drops the current datagram, but has no other effect.
+//! Guarded calls to the routing: a panic drops the current datagram but has no other effect.
 
 use core::net::SocketAddr;
 
@@ -10,10 +10,10 @@ use super::{Routed, Routing};
 /// A routing in which a panic only drops the current datagram.
 pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
 
-const DROPPED: &str = "a routing panicked: a datagram is dropped";
-const NOT_SAVED: &str = "a routing panicked: the next process does not get its state";
-const NOT_RESTORED: &str = "a routing panicked: the state of the previous process is not used";
-const NO_TURN: &str = "a routing panicked before a batch";
+const DROPPED: &str = "the routing panicked: one datagram was dropped";
+const NOT_SAVED: &str = "the routing panicked: its state is not handed over to the next process";
+const NOT_RESTORED: &str = "the routing panicked: the state of the previous process is not used";
+const NO_TURN: &str = "the routing panicked at the start of a batch";
 
 impl Routing for GuardedRouting {
     fn route(

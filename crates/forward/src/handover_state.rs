@@ -3,21 +3,21 @@
 //! sockets, which both processes have open.
 //!
 //! ```text
-//! Count (32)                 of leases
+//! Count (32)                 number of leases
 //! Lease (..) ...
-//! Routing (..)               what it has saved
+//! Routing (..)               the routing's saved state
 //!
 //! Lease {
 //!   Server, Client           addresses
-//!   Local                    an address without port, if it is known
+//!   Local                    the balancer's address without port, if known
 //!   Port (32)                the first bit is set if the client is not confirmed
-//!   Idle (64)                nanoseconds since it was used last
+//!   Idle (64)                nanoseconds since the last use
 //! }
 //! Address {
 //!   Family (8)               4, 6, or 0 for none
 //!   IP (32, 128)
 //!   Port (16)
-//!   Flow (32), Scope (32)    of IPv6
+//!   Flow (32), Scope (32)    only for IPv6
 //! }
 //! ```
 

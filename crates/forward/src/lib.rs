@@ -23,7 +23,7 @@
 //! use clearway_forward::{Options, Routed, Routing, Target, spawn};
 //! use clearway_units::Timestamp;
 //!
-//! /// There is one server, which does not know of the balancer.
+//! /// There is one server, which is unaware of the balancer.
 //! struct ToOne(SocketAddr);
 //!
 //! impl Routing for ToOne {
@@ -100,7 +100,7 @@ pub use statistics::{DirectionStatistics, Statistics};
 /// the thread's own clock. If a method panics, the datagram is dropped and a `tracing` event at
 /// level ERROR reports it.
 pub trait Routing: Send {
-    /// Returns what to do with a datagram, which is never empty, from `client` to `local`. The IP
+    /// Returns the action for a datagram, which is never empty, from `client` to `local`. The IP
     /// address of `local` is unspecified if it is unknown.
     fn route(
         &mut self,
@@ -120,10 +120,10 @@ pub trait Routing: Send {
     /// another version of this program.
     fn restore(&mut self, now: Timestamp, saved: &[u8]);
 
-    /// Returns whether a server with prefaces has this address. The responses of such a server name
-    /// the clients to which they are sent, so anyone who can send from such an address can reach
-    /// any client through the balancer; the network must prevent this. Servers without prefaces are
-    /// excluded; their responses reach only clients that have sent to them.
+    /// Returns whether a server with prefaces has this address. The responses of such a server
+    /// specify the clients to which they are forwarded, so anyone who can send from such an address
+    /// can reach any client through the balancer; the network must prevent this. Servers without
+    /// prefaces are excluded; their responses reach only clients that have sent to them.
     fn is_server(&self, address: SocketAddr) -> bool;
 
     /// Called before each batch, for example to switch to a new configuration.
@@ -154,8 +154,8 @@ pub struct Target {
     /// Whether a [preface](clearway_wire::preface) is prepended to the datagram.
     pub has_preface: bool,
     /// Whether the datagram may begin a connection, or has a connection ID issued by the server. If
-    /// a client has no source port yet, its other datagrams are forwarded only if a part of the
-    /// ports is free for them ([`Options::ports`]). This is not needed for servers with prefaces.
+    /// a client has no source port yet, its other datagrams are forwarded only if enough ports are
+    /// free ([`Options::ports`]). This is not needed for servers with prefaces.
     pub begins: bool,
 }
 
@@ -174,18 +174,18 @@ pub struct Options {
     /// [idle](Self::idle). The remaining ports, whether free or used by other clients, are shared
     /// as follows:
     ///
-    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many ports as are
-    ///   then left for all others, which is four fifths of all ports if no other client has any.
+    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many ports as it
+    ///   leaves for all others, which is four fifths of all ports if no other client has any.
     ///   Networks can have more: IPv4 /24 and IPv6 /56 eight times as many, IPv6 /48 sixteen times
     ///   as many;
     /// * clients about which nothing is known ([`Target::begins`]) can have at most a quarter of
-    ///   the free ones.
+    ///   the free ports.
     ///
     /// If no port is free, a new client takes the port of a client that has not used a connection
-    /// ID from the server. Clients without a response from the server are first, beginning with the
-    /// one that was silent the longest. A network that has more than a quarter of these ports takes
-    /// one of its own. Datagrams of clients that get no port are dropped
-    /// ([`dropped_no_port`](Statistics::dropped_no_port)).
+    /// ID from the server. Clients without a response from the server lose their ports first,
+    /// beginning with the client that has been silent the longest. A network that has more than a
+    /// quarter of these ports takes a port from one of its own clients. Datagrams of clients that
+    /// get no port are dropped ([`dropped_no_port`](Statistics::dropped_no_port)).
     pub ports: NonZeroUsize,
     /// Time after a client's last datagram until its port becomes free. It should exceed the idle
     /// timeout of connections: if a client gets another port, the server sees this as an address
@@ -290,7 +290,7 @@ fn adopt(inherited: Vec<(UdpSocket, Predecessor)>) -> io::Result<(Vec<Socket>, V
 pub struct Forwarders {
     local_address: SocketAddr,
     threads: Vec<Running>,
-    /// Keeps listening for a process that replaces this one.
+    /// The listener for a process that replaces this one.
     keeper: Option<Keeper>,
 }
 
@@ -318,7 +318,7 @@ impl Drop for Forwarders {
         self.keeper = None;
         self.threads.iter().for_each(|it| it.signal.end());
         for running in &mut self.threads {
-            // A panic of the thread was already reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = running.thread.take().map(JoinHandle::join);
         }
     }

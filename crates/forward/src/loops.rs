@@ -1,5 +1,5 @@
-//! Detects datagrams that this balancer has already forwarded, because one of its servers leads
-//! back to it, directly or through another balancer.
+//! Detects datagrams that this balancer has already forwarded, because one of its servers forwards
+//! them back, directly or through another balancer.
 //!
 //! A datagram to a server with prefaces grows by one preface per pass, which is detected. A
 //! datagram to a server without prefaces comes back unmodified, from another address. Encryption
@@ -20,7 +20,7 @@ const PLACES: usize = 4096;
 const LIFETIME: Duration = Duration::from_secs(1);
 /// Minimum interval between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
-/// Number of collisions of which one lets the new datagram take over the slot.
+/// Collisions per replacement: of this many, one lets the new datagram take over the slot.
 const CONFLICTS_PER_CHANGE: u64 = 4;
 /// Number of octets at the beginning of a datagram to hash, in addition to the last ones and the
 /// length. QUIC packets differ in these octets: the datagram ends with an authentication tag,
@@ -33,7 +33,7 @@ pub(super) struct Loops {
     /// The datagram in each slot; the list is empty until the first datagram.
     seen: Vec<Option<Seen>>,
     hash: RandomState,
-    /// Number of datagrams whose slot was taken.
+    /// Number of datagrams whose slot was occupied.
     conflicts: u64,
     warned: Option<Timestamp>,
 }
@@ -90,8 +90,8 @@ impl Loops {
             tracing::warn!(
                 %from,
                 %server,
-                "dropped a datagram that this balancer has forwarded before: a server is this balancer, or another balancer that \
-                 has this one as a server; remove it"
+                "dropped a datagram that this balancer has already forwarded: this server is the balancer itself, or another \
+                 balancer that has this one as a server; remove it"
             );
         }
     }

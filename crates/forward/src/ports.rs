@@ -19,7 +19,7 @@ use rustix::event::{Timespec, epoll};
 use super::Options;
 use super::table::{Claim, Client, Table};
 
-/// Maximum number of ports that a turn receives from.
+/// Maximum number of ports from which one turn receives.
 const PORTS_PER_TURN: usize = 64;
 /// Total number of ports that all threads use for servers with prefaces: several for each shard
 /// that such a server probably has, but few enough for the usual limit of 1,024 open files.
@@ -50,9 +50,9 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Creates the set without any open ports.
+    /// Creates the ports, none of which is open yet.
     pub(super) fn new(options: &Options) -> io::Result<Self> {
-        // There are no more ports than this.
+        // The number of ports never exceeds this capacity.
         let count = options.ports.get().min(usize::from(u16::MAX)) as u32;
         let with_preface = WITH_PREFACE.div_ceil(options.shards.get()).max(LEAST_WITH_PREFACE);
         Ok(Self {
@@ -166,7 +166,7 @@ impl Ports {
 }
 
 impl AsFd for Ports {
-    /// This descriptor is readable when one of the ports is readable.
+    /// Returns a descriptor that is readable when one of the ports is readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

@@ -24,7 +24,7 @@ use super::{Command, Options, Routing, Signal, canonical};
 /// so that datagrams of many clients that each send a single one are received in one turn, and
 /// those with the same destination are sent together.
 const RECEIVING_CALLS: usize = 32;
-/// A turn stops receiving from clients after this many bytes.
+/// Number of bytes after which a turn stops receiving from clients.
 const RECEIVING_BYTES: u64 = 2 << 20;
 
 pub(super) struct Shard {
@@ -120,17 +120,19 @@ impl Shard {
     fn inherit(&mut self, predecessor: Predecessor) {
         let HandoverState { ports, leases, routing } = handover_state::take(predecessor)
             .unwrap_or_else(|error| {
-                tracing::warn!(%error, "a thread of the process before has handed nothing over");
+                tracing::warn!(%error, "cannot take over the state of a thread of the previous process");
                 HandoverState::default()
             });
         let now = self.clock.now();
         let adopted = ports.into_iter().try_for_each(|port| self.ports.adopt(port));
         match adopted {
             Ok(()) => leases.into_iter().for_each(|lease| self.ports.table.restore(now, lease)),
-            Err(error) => tracing::warn!(%error, "source ports cannot be taken over"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot take over source ports from the previous process")
+            }
         }
         if let Err(error) = self.ports.open_with_preface() {
-            tracing::warn!(%error, "source ports cannot be opened");
+            tracing::warn!(%error, "cannot open source ports");
         }
         self.ports.note_readiness(true);
         self.routing.restore(now, &routing);
@@ -145,7 +147,7 @@ impl Shard {
         let routing = self.routing.save(now);
         let (lasting, given) = hand_over.give(&ports, &[&leases, &routing]);
         if let Err(error) = given {
-            tracing::warn!(%error, "the next process does not get what this thread remembers");
+            tracing::warn!(%error, "cannot hand over this thread's state to the next process");
         }
         self.wait_for_turn();
         drop(lasting);
@@ -199,7 +201,7 @@ impl Shard {
         to_servers.flush();
     }
 
-    /// Receives once from each of several ports. Remaining datagrams, and other ports, are left to
+    /// Receives once from each of several ports. Remaining datagrams, and other ports, are left for
     /// the next turn.
     fn receive_from_servers(&mut self) {
         let now = self.clock.now();
@@ -238,7 +240,7 @@ impl Shard {
         to_clients.flush();
     }
 
-    /// Waits until there is work to do. If there already is some, only checks for additional
+    /// Waits until there is work to do. If there already is work, only checks for additional
     /// events.
     fn sleep(&mut self) {
         let now = self.clock.now();

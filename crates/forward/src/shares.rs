@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_units::{AddressPrefix, Timestamp};
 
-/// How much is known about the client of a port, in the order in which ports are taken away.
+/// The knowledge about the client of a port, in the order in which ports are taken away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
-    /// A stray client: it has sent a datagram that neither begins a connection nor belongs to a
+    /// A stray client, which has sent a datagram that neither begins a connection nor belongs to a
     /// known one, and has received no response.
     Stray,
     /// The client has sent a datagram that may begin a connection or has a connection ID from the
@@ -25,17 +25,17 @@ pub(super) enum Stage {
     Confirmed,
 }
 
-/// The clients of the longest prefix can have at most this many ports for each port that is left
-/// for all others, which is four fifths of all ports if there are no other clients. Each shorter
-/// prefix can have twice as many per remaining port.
+/// The maximum number of ports that the clients of the longest prefix can have for each port that
+/// is left for all others, which is four fifths of all ports if there are no other clients. Each
+/// shorter prefix can have twice as many per remaining port.
 const PORTS_FOR_ONE_LEFT: usize = 4;
-/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes one of its
-/// own.
+/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes a port from
+/// one of its own clients.
 const LARGE_PART: usize = 4;
 /// Stray clients can have at most 1/`PART_OF_STRAYS` of the free ports.
 const PART_OF_STRAYS: u32 = 4;
 
-/// Clients without a response lose their ports first, as long as they have at least
+/// Clients without a response lose their ports first, while they have at least
 /// 1/`PART_OF_UNANSWERED` of the ports that can be taken away. If they have fewer, clients with a
 /// response lose theirs. Otherwise, each new client would lose its port to the next one before the
 /// server can respond.
@@ -80,7 +80,7 @@ impl Count {
     }
 }
 
-/// A lease, as it is counted in the shares.
+/// A lease, as recorded in the shares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     /// The lease's index in the table.

@@ -18,7 +18,7 @@ const WAIT_BUDGET: Duration = Duration::from_millis(2);
 /// Maximum number of waits per batch.
 const MAX_WAITS: usize = 8;
 
-/// A socket, and the state with which its thread receives from it.
+/// A socket, and its thread's state for receiving from it.
 pub(super) struct SocketReader {
     pub(super) socket: Socket,
     failures: ReceiveFailures,
@@ -82,7 +82,7 @@ impl SocketReader {
         self.is_ready(now) && (self.socket.may_have_more() || self.socket.has_errors())
     }
 
-    /// Receives one batch. As in a server's shard, the clock is read after that.
+    /// Receives one batch. As in a server's shard, the clock is read after receiving.
     pub(super) fn receive(
         &mut self,
         clock: &Clock,
@@ -158,7 +158,7 @@ impl WaitBudget {
         }
         let mut descriptors = [PollFd::new(socket, PollFlags::OUT)];
         let begun = clock.now();
-        // If a signal interrupts the wait, this looks as if there were room, and the next attempt
+        // If a signal interrupts the wait, the socket appears to have room, and the next attempt
         // fails again.
         let ready = poll(&mut descriptors, Some(self.0));
         self.0 = self.0.saturating_sub(clock.now().saturating_since(begun));
@@ -166,8 +166,8 @@ impl WaitBudget {
     }
 }
 
-/// Passes a batch to the kernel, and counts the outcome. If the socket has no room, it waits as
-/// long as the wait budget lasts.
+/// Passes a batch to the kernel, and counts the outcome. If the socket has no room, waits until the
+/// wait budget is used up.
 pub(super) fn send(
     socket: &mut Socket,
     batch: &Batch<'_>,
@@ -184,7 +184,7 @@ pub(super) fn send(
 
 /// An operation on a batch's socket.
 enum Attempt<'a> {
-    /// Send the data after this many bytes, and advance the number.
+    /// Send the data after this many bytes, and advance the count.
     Send(&'a mut usize),
     /// Wait until the socket has room.
     Wait,

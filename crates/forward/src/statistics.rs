@@ -1,5 +1,5 @@
-//! Counters of the datagrams that a thread has forwarded, and of those that it has dropped, by
-//! reason.
+//! Counters of the datagrams that a thread has forwarded, and of the datagrams that it has dropped,
+//! by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,8 +63,8 @@ pub struct Statistics {
     /// Clients' datagrams dropped because a server could mistake them for a preface, although it
     /// does not receive prefaces.
     pub dropped_like_preface: u64,
-    /// Datagrams dropped because this balancer had already forwarded them: a server leads back to
-    /// it.
+    /// Datagrams dropped because this balancer had already forwarded them: a server forwards them
+    /// back to it.
     pub dropped_looped: u64,
     /// Number of source ports taken from clients with unvalidated addresses.
     pub ports_evicted: u64,

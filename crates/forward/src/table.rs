@@ -89,9 +89,9 @@ pub(super) struct SavedLease {
 /// The ports for one server.
 #[derive(Debug, Default)]
 struct OfServer {
-    /// Number of ports that have ever been in use, which are the ones with the lowest numbers.
+    /// Number of ports that have ever been in use, which are the ports with the lowest numbers.
     begun: u32,
-    /// The free ports among those that have been in use. The one that has been free the longest is
+    /// The free ports among those that have been in use. The port that has been free the longest is
     /// first, because responses to the previous client may still be in transit.
     free: VecDeque<u32>,
     in_use: u32,
@@ -106,7 +106,7 @@ pub(super) struct Table {
     leases: Vec<Option<Lease>>,
     /// The vacant indices in `leases`.
     empty: Vec<usize>,
-    /// The index of the lease that the last client's datagram used: the next one often uses the
+    /// The index of the lease that a client's datagram used last: the next datagram often uses the
     /// same lease.
     last_found: usize,
     by_client: BTreeMap<(SocketAddr, Client), usize>,
@@ -137,8 +137,8 @@ impl Table {
         }
     }
 
-    /// Returns the port for a client's datagrams to a server: its current one, a free one, or one
-    /// that is taken from another client; `None` if no port is available to the client.
+    /// Returns the port for a client's datagrams to a server: its current port, a free port, or a
+    /// port that is taken from another client; `None` if no port is available to the client.
     pub(super) fn port(
         &mut self,
         now: Timestamp,
@@ -215,7 +215,7 @@ impl Table {
             of_server.begun = port + 1;
         }
         of_server.in_use += 1;
-        // This process's clock may have started after the last use.
+        // The clock of this process may have started after the last use.
         let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
         let stage = if is_confirmed { Stage::Confirmed } else { Stage::Answered };
         self.insert(client, (server, port), last_used, stage);

@@ -88,8 +88,9 @@ fn stranger(number: u16) -> Client {
     Client { remote: ([10, high, low, 1], 4433).into(), local_ip: None }
 }
 
-/// An attacker sends this with a new address each time, and the server responds if `is_answered`.
-/// New clients get through meanwhile, and existing ones keep their ports.
+/// Tests a flood: an attacker sends this datagram from a new address each time, and the server
+/// responds if `is_answered`. Meanwhile, new clients still get ports, and existing clients keep
+/// theirs.
 fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     const PORTS: u32 = 64;
     let mut table = Table::new(PORTS, IDLE);
@@ -98,7 +99,7 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     let ports: Vec<_> =
         old.iter().map(|(client, _)| confirmed(&mut table, start, server, *client)).collect();
     for number in 0..5_000_u16 {
-        // There are ten thousand per second.
+        // The attacker sends ten thousand datagrams per second.
         let now = start + Duration::from_micros(100) * number.into();
         if let Some(port) = table.port(now, server, stranger(number), claim)
             && is_answered
@@ -192,7 +193,7 @@ fn many_clients_may_have_one_address() {
     for number in 0..1000 {
         assert!(confirmed(&mut table, at(0), server(1), client(number)).is_some());
     }
-    // Even after a flood has filled the remaining ports, additional clients find room.
+    // Even after a flood has filled the remaining ports, additional clients get ports.
     for number in 0..10_000 {
         table.port(at(1), server(1), stranger(number), FIRST);
     }
@@ -351,7 +352,7 @@ fn the_next_process_knows_whose_ports_they_are() {
     for number in [0, 2, 3] {
         assert_eq!(after.client(u32::from(number), server), Some(client(number)));
     }
-    assert_eq!(confirmed(&mut after, now, server, client(9)), Some(1), "it was given back");
+    assert_eq!(confirmed(&mut after, now, server, client(9)), Some(1), "the port was freed");
     assert_eq!(confirmed(&mut after, now, server, client(10)), Some(4));
     // The idle time continues after the handover.
     after.expire(now + Duration::from_secs(31));

@@ -82,12 +82,12 @@ fn confirm(server: &mut Peer, client: &mut Peer, address: SocketAddr, port: Sock
 
 /// Splits a datagram that a server has received into the preface and the rest.
 fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec<u8>) {
-    let (preface, rest) = Preface::split(&mut datagram).expect("there is no preface");
+    let (preface, rest) = Preface::split(&mut datagram).expect("the datagram has no preface");
     (preface, meta, rest.to_vec())
 }
 
-/// As many batches are sent as there are servers: coalesced datagrams are not sent one by one. Two
-/// servers in 512 share a batch slot, and their batches then take turns.
+/// One batch is sent per server: coalesced datagrams are not sent one by one. Two servers in 512
+/// share a batch slot, and their batches then alternate.
 #[test]
 fn a_batch_for_several_servers_arrives_in_order_at_each() {
     for has_preface in [true, false] {
@@ -235,7 +235,7 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     assert!(script.turns() > 0);
 }
 
-/// No UDP payload can have these lengths.
+/// Tests lengths that no UDP payload can have.
 #[test]
 fn replies_that_cannot_be_sent_are_counted() {
     let forwarders = start(options(), &Script::new(&[], true));
@@ -278,7 +278,7 @@ fn reports_of_an_unreachable_server_are_counted() {
     }
 }
 
-/// Only servers may name a client's address, and only servers with prefaces do so.
+/// Only servers may specify a client's address, and only servers with prefaces do so.
 #[test]
 fn what_strangers_send_is_dropped() {
     let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -305,7 +305,7 @@ fn what_strangers_send_is_dropped() {
     server.send(balancer, EcnCodepoint::Ect1, &answer(b"true"), 100);
     let (meta, datagram) = client.receive();
     assert_eq!((&datagram[..], meta.ecn), (&b"true"[..], EcnCodepoint::Ect1));
-    assert_eq!(script.observed(), 2, "the one from elsewhere is a server's as well");
+    assert_eq!(script.observed(), 2, "the datagram from elsewhere is also from a server");
 }
 
 /// Each port belongs to one client of a server, and datagrams to it from other senders are dropped.
@@ -400,13 +400,13 @@ fn datagrams_pass_with_each_limit_at_its_least_and_greatest() {
         let [mut low, mut high] = [options(), options()];
         set_least(&mut low);
         set_greatest(&mut high);
-        exchange_with(&format!("the least {name}"), low);
-        exchange_with(&format!("the greatest {name}"), high);
+        exchange_with(&format!("the minimum {name}"), low);
+        exchange_with(&format!("the maximum {name}"), high);
         set_least(&mut least);
         set_greatest(&mut greatest);
     }
-    exchange_with("all least", least);
-    exchange_with("all greatest", greatest);
+    exchange_with("all minimum", least);
+    exchange_with("all maximum", greatest);
 }
 
 /// A dual-stack socket uses IPv4-mapped IPv6 addresses, but servers and the routing never see them.
@@ -492,7 +492,7 @@ fn the_port_is_shared_and_given_back() {
     assert!(UdpSocket::bind(address).is_ok());
 }
 
-/// The forwarder's socket cannot reach this target.
+/// A target that the forwarder's socket cannot reach.
 #[test]
 fn a_server_that_cannot_be_reached_is_counted() {
     let nowhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -615,7 +615,7 @@ fn what_clients_send_meanwhile_arrives_once() {
                     client.send(address, EcnCodepoint::NotEct, &datagram, 5);
                     sent += 1;
                 } else {
-                    assert!(arrived.insert(server.receive().1), "one arrives twice");
+                    assert!(arrived.insert(server.receive().1), "a datagram arrives twice");
                 }
             }
             sent

@@ -82,7 +82,7 @@ impl ToServers<'_> {
         }
     }
 
-    /// Queues a reply until the whole batch has been received.
+    /// Queues a reply until the entire batch has been received.
     fn keep(&mut self, meta: &Meta, datagram: Vec<u8>) {
         if self.replies.len() < MAX_REPLIES {
             self.statistics.replies += 1;
@@ -102,7 +102,7 @@ impl ToServers<'_> {
     ) {
         let port = self.ports.port_with_preface(preface.client);
         let way = port.and_then(|(port, socket)| Some((port, socket.destination(server)?)));
-        // No response could be sent, because the preface does not contain the link on which the
+        // A response could not be sent, because the preface does not contain the link on which the
         // address is valid.
         let is_link_local = match preface.client.ip() {
             IpAddr::V4(_) => false,

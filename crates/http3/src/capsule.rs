@@ -46,7 +46,7 @@ pub enum CapsuleError {
         /// The Capsule Length in bytes.
         length: u64,
     },
-    /// The content ended inside a capsule.
+    /// The content ended in the middle of a capsule.
     Truncated,
 }
 
@@ -54,9 +54,9 @@ impl fmt::Display for CapsuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { capsule_type, length } => {
-                write!(f, "a capsule of type {capsule_type:#x} has {length} bytes")
+                write!(f, "capsule of type {capsule_type:#x} is too long: {length} bytes")
             }
-            Self::Truncated => f.write_str("the content ended inside a capsule"),
+            Self::Truncated => f.write_str("the content ended in the middle of a capsule"),
         }
     }
 }
@@ -96,7 +96,8 @@ impl CapsuleDecoder {
     /// exhausted.
     ///
     /// # Errors
-    /// [`CapsuleError::TooLong`] if a capsule of one of the `known` types exceeds the limit.
+    /// Returns [`CapsuleError::TooLong`] if a capsule of one of the `known` types exceeds the
+    /// limit.
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Capsule>, CapsuleError> {
         loop {
             match &mut self.state {
@@ -136,7 +137,7 @@ impl CapsuleDecoder {
     /// Checks that the content may end here (RFC 9297 §3.3).
     ///
     /// # Errors
-    /// [`CapsuleError::Truncated`] if the content ends inside a capsule.
+    /// Returns [`CapsuleError::Truncated`] if the content ends in the middle of a capsule.
     pub fn finish(&self) -> Result<(), CapsuleError> {
         match self.state {
             State::Header if self.filled == 0 => Ok(()),

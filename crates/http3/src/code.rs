@@ -32,7 +32,7 @@ codes! {
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
     /// A stream that the connection needs was closed.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-    /// A frame was received that is not permitted on this stream or in the current state.
+    /// A frame was received that is not allowed on this stream or in the current state.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
     /// A frame with an invalid layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";

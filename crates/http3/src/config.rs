@@ -37,8 +37,8 @@ pub struct Config {
     pub qpack_encoder_blocked_streams: u64,
     /// Whether priorities (RFC 9218) determine the order in which streams are sent.
     ///
-    /// More urgent streams are sent first. Among streams of equal urgency, incremental ones are
-    /// sent round-robin, and others one after another. If this is off, all streams are sent
+    /// More urgent streams are sent first. Among streams of equal urgency, incremental streams are
+    /// sent round-robin, and others one after another. If this is `false`, all streams are sent
     /// round-robin.
     pub prioritize: bool,
     /// Maximum number of priority updates to keep for requests that have not arrived yet (RFC 9218
@@ -52,7 +52,7 @@ pub struct Config {
     /// The QUIC connection must accept DATAGRAM frames too (`max_datagram_frame_size`).
     pub datagrams: bool,
     /// Maximum number of datagrams to keep for requests that have not arrived yet (RFC 9297 §2.1);
-    /// when it is exceeded, the oldest are dropped.
+    /// beyond this limit, the oldest datagrams are dropped.
     pub max_early_datagrams: usize,
     /// Whether to send reserved settings, frames and streams, so that peers keep ignoring unknown
     /// types (RFC 9114 §7.2.8).

@@ -1,4 +1,4 @@
-//! Tests of the contract of [`Transport`], which run against any implementation.
+//! Tests of the [`Transport`] contract, which run against any implementation.
 //!
 //! An implementation provides a [`Harness`] of two connected endpoints, and its test calls
 //! [`check`].
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{ReadEnd, Role, Transport, WriteError};
 
-/// The two endpoints of one established connection. Each endpoint must permit the other at least
+/// The two endpoints of one established connection. Each endpoint must allow the other at least
 /// [`STREAMS`] and at most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`]
 /// unread bytes.
 pub trait Harness {
@@ -23,7 +23,7 @@ pub trait Harness {
     /// Delivers the output of both endpoints until neither has more to send.
     fn deliver(&mut self);
 
-    /// Returns the notices of an endpoint's connection since the last call.
+    /// Returns the notices that an endpoint's connection has issued since the last call.
     fn notices(&mut self, role: Role) -> Vec<Notice>;
 }
 
@@ -49,10 +49,10 @@ pub enum Notice {
     Closed,
 }
 
-/// Minimum number of streams of each kind that a [`Harness`] must permit.
+/// Minimum number of streams of each kind that a [`Harness`] must allow.
 pub const STREAMS: usize = 4;
 /// Maximum number of streams of each kind, and of unread chunks of [`CHUNK`] bytes, that a
-/// [`Harness`] may permit.
+/// [`Harness`] may allow.
 pub const MANY: usize = 1000;
 /// Number of bytes per write when a test fills a stream.
 pub const CHUNK: usize = 16 << 10;
@@ -60,7 +60,7 @@ pub const CHUNK: usize = 16 << 10;
 /// Runs every test of the contract, each with a new connection.
 ///
 /// # Panics
-/// If a test fails.
+/// Panics if a test fails.
 pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
     let mut with = |test: fn(&mut Ends<H>)| test(&mut Ends(connect()));
     with(opens_up_to_the_limit::<H, false>);
@@ -145,7 +145,7 @@ impl<H: Harness> Ends<H> {
 
     /// Opens a stream on the client, writes `data` to it, and accepts it on the server.
     fn opened(&mut self, data: &[u8]) -> u64 {
-        let stream = self.open(true).expect("a stream is permitted");
+        let stream = self.open(true).expect("a stream is allowed");
         assert_eq!(self.write(C, stream, data), Ok(data.len()));
         assert!(self.notices(S).contains(&Notice::StreamsArrived));
         assert_eq!(self.accept(true), Some(stream));
@@ -239,7 +239,7 @@ fn reads_in_order_at_most_max<H: Harness>(ends: &mut Ends<H>) {
 }
 
 fn reports_the_end_of_an_empty_stream<H: Harness>(ends: &mut Ends<H>) {
-    let stream = ends.open(false).expect("a stream is permitted");
+    let stream = ends.open(false).expect("a stream is allowed");
     assert_eq!(ends.finish(C, stream), Ok(()));
     assert!(ends.notices(S).contains(&Notice::StreamsArrived));
     assert_eq!(ends.accept(false), Some(stream));
@@ -393,7 +393,7 @@ fn stops_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
 }
 
 fn rejects_streams_that_were_not_opened<H: Harness>(ends: &mut Ends<H>) {
-    let ours = ends.open(false).expect("a stream is permitted");
+    let ours = ends.open(false).expect("a stream is allowed");
     assert_eq!(ends.write(C, ours, b"x"), Ok(1));
     ends.0.deliver();
     assert_eq!(ends.accept(false), Some(ours));

@@ -51,9 +51,9 @@ pub struct Connection {
     busy: OnDemand<Busy>,
     decoder: Decoder,
     encoder: Encoder,
-    /// The local encoder stream (RFC 9204 §4.2); `None` if the configuration permits no table.
+    /// The local encoder stream (RFC 9204 §4.2); `None` if the configuration allows no table.
     encoder_stream: Option<LocalStream>,
-    /// The local decoder stream; `None` if the configuration permits no table.
+    /// The local decoder stream; `None` if the configuration allows no table.
     decoder_stream: Option<LocalStream>,
     /// Number of bytes of incomplete and blocked field sections buffered on all streams.
     buffered: usize,
@@ -107,7 +107,7 @@ impl Busy {
     }
 }
 
-/// The peer's streams of the types of which there may be only one (RFC 9114 §6.2.1, RFC 9204 §4.2).
+/// The peer's streams of types that may exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug, Default)]
 struct CriticalStreams {
     control: Option<u64>,
@@ -238,8 +238,8 @@ impl Connection {
         request.is_some_and(|request| !request.shown && !request.receive.is_ended())
     }
 
-    /// Returns whether the rest of the peer's message on `stream`, after its header section, is
-    /// still incomplete. A tunnel counts as complete at any time.
+    /// Returns whether the peer's message on `stream` is still incomplete after its header section.
+    /// A tunnel counts as complete at any time.
     pub fn awaits_content(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| {
@@ -264,7 +264,7 @@ impl Connection {
         self.closed
     }
 
-    /// Returns the connection error with which the connection was closed, if the peer caused one.
+    /// Returns the connection error that closed the connection, if the peer caused one.
     pub fn error(&self) -> Option<ConnectionError> {
         self.error
     }
@@ -330,7 +330,7 @@ impl Connection {
                 transport,
                 ConnectionError::new(
                     Code::CLOSED_CRITICAL_STREAM,
-                    "the peer stopped one of our control or QPACK streams",
+                    "the peer sent STOP_SENDING for a control or QPACK stream",
                 ),
             );
         } else {
@@ -341,9 +341,9 @@ impl Connection {
     /// Reports that the QUIC connection is gone. Call this before
     /// [`on_readable`](Self::on_readable) for data that arrived together with the end.
     ///
-    /// Messages that this truncates are not reported as reset, since the owner learns of the end
-    /// from the connection itself. Data that arrived earlier can still be read, and messages that
-    /// arrived completely or were reset earlier are reported.
+    /// Messages that this truncates are not reported as reset, since the owner learns from the
+    /// connection itself that it has ended. Data that arrived earlier can still be read, and
+    /// messages that arrived completely or were reset earlier are reported.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
     }

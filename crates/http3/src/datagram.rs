@@ -13,7 +13,7 @@ pub enum DatagramError {
     NotForDatagrams,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
-    /// The payload is larger than the peer or the path permits.
+    /// The payload is larger than the peer or the path allows.
     TooLarge {
         /// The largest payload that can be sent now, in bytes.
         maximum: usize,
@@ -28,11 +28,13 @@ impl fmt::Display for DatagramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SettingsUnknown => f.write_str("the peer's settings have not arrived yet"),
-            Self::Unsupported => f.write_str("datagrams are not used on this connection"),
-            Self::NotForDatagrams => f.write_str("datagrams have no meaning for this request"),
+            Self::Unsupported => f.write_str("datagrams are not supported on this connection"),
+            Self::NotForDatagrams => {
+                f.write_str("this request does not use datagrams: it is not an extended CONNECT")
+            }
             Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
             Self::TooLarge { maximum } => {
-                write!(f, "a datagram can contain at most {maximum} bytes")
+                write!(f, "datagram too large: the maximum payload is {maximum} bytes")
             }
             Self::QueueFull => f.write_str("the send queue for datagrams is full"),
             Self::ConnectionClosed => f.write_str("the connection is closed"),

@@ -6,7 +6,7 @@ use crate::{Code, QpackError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConnectionError {
-    /// The error code that the connection is closed with.
+    /// The error code with which the connection is closed.
     pub code: Code,
     /// A description of the error for logs.
     pub reason: &'static str,
@@ -34,7 +34,7 @@ impl fmt::Display for ConnectionError {
 
 impl core::error::Error for ConnectionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The QPACK error's text is already in `reason`.
+        // The QPACK error's message is already in `reason`.
         self.qpack.as_ref()?.source()
     }
 }
@@ -43,7 +43,7 @@ impl core::error::Error for ConnectionError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamError {
-    /// The error code that the stream is reset and stopped with.
+    /// The error code with which the stream is reset and stopped.
     pub code: Code,
     /// A description of the error for logs.
     pub reason: &'static str,
@@ -89,7 +89,7 @@ pub enum SendError {
     Stopped(Code),
     /// Only the other role (client or server) may send this kind of message.
     WrongRole,
-    /// This part cannot be sent at this point of the message.
+    /// This part cannot be sent at this point in the message.
     OutOfOrder {
         /// Description of the part that must be sent first or was already sent.
         reason: &'static str,
@@ -134,7 +134,9 @@ impl fmt::Display for SendError {
             Self::Stopped(code) => {
                 write!(f, "the peer asked to stop sending this message ({code})")
             }
-            Self::WrongRole => f.write_str("only the other role (client or server) sends this"),
+            Self::WrongRole => {
+                f.write_str("only the other endpoint role (client or server) can send this message")
+            }
             Self::OutOfOrder { reason } | Self::Malformed { reason } => f.write_str(reason),
             Self::FieldSectionTooLarge { size, limit } => {
                 write!(f, "the field section has {size} bytes but the peer accepts only {limit}")

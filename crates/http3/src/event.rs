@@ -35,7 +35,8 @@ pub enum Event {
         /// The response.
         response: Response<()>,
     },
-    /// Content can be read with `read_body`. Not reported again until `read_body` has returned `None`.
+    /// Content can be read with `read_body`. Not reported again until `read_body` has returned
+    /// `None`.
     Data {
         /// The request stream.
         stream: u64,

@@ -149,7 +149,7 @@ fn put_header(output: &mut BytesMut, frame_type: u8, length: u64) {
     output.extend_from_slice(writer.filled());
 }
 
-/// Number of bytes to allocate at once for frames and frame headers.
+/// Number of bytes per allocation for frames and frame headers.
 const SCRATCH: usize = 2048;
 
 /// Returns the header of a DATA frame with `length` bytes. The result is split off `scratch`, so

@@ -37,7 +37,7 @@ fn frames(bytes: &[u8], chunk: usize) -> (Vec<(crate::frame::FrameType, u64)>, b
 /// written frame can be read back.
 ///
 /// # Panics
-/// If a check fails.
+/// Panics if a check fails.
 pub fn check_frames(bytes: &[u8]) {
     let whole = frames(bytes, usize::MAX);
     for chunk in [1, 2, 3, 7] {
@@ -54,7 +54,7 @@ pub fn check_frames(bytes: &[u8]) {
 /// size, can be read back.
 ///
 /// # Panics
-/// If the check fails.
+/// Panics if the check fails.
 pub fn check_settings(payload: &[u8]) {
     let Ok(settings) = Settings::decode(payload) else { return };
     assert_eq!(Settings::decode(&settings.encode()), Ok(settings));
@@ -63,7 +63,7 @@ pub fn check_settings(payload: &[u8]) {
         let config = Config { max_field_section_size: size, ..Config::default() };
         put_settings(&mut frame, Role::Server, &config, None);
         let mut input = Bytes::from(frame);
-        let header = FrameHeaderDecoder::default().decode(&mut input).expect("a whole header");
+        let header = FrameHeaderDecoder::default().decode(&mut input).expect("a complete header");
         assert_eq!(header.length, input.len() as u64);
         let again = Settings::decode(&input).expect("our own SETTINGS");
         assert_eq!(again.max_field_section_size, Some(size));
@@ -89,11 +89,11 @@ fn lines(fields: &Fields) -> FieldLines {
     lines
 }
 
-/// Checks an encoded field section: the decoded fields stay within the limit, and can be encoded and
-/// decoded again.
+/// Checks an encoded field section: the decoded fields stay within the limit, and can be encoded
+/// and decoded again.
 ///
 /// # Panics
-/// If a check fails.
+/// Panics if a check fails.
 pub fn check_field_section(bytes: &[u8]) {
     const LIMIT: u64 = 4096;
     let Ok(fields) = section(bytes, LIMIT) else { return };
@@ -131,7 +131,7 @@ fn encoder_with_a_table() -> Encoder {
 /// not depend on how they are split into chunks.
 ///
 /// # Panics
-/// If the check fails.
+/// Panics if the check fails.
 pub fn check_instructions(bytes: &[u8]) {
     let decoder = |chunk| {
         let mut decoder = Decoder::new(512);
@@ -165,10 +165,11 @@ pub fn check_instructions(bytes: &[u8]) {
     }
 }
 
-/// Checks a Priority Field Value: a parsed priority survives being written and parsed again.
+/// Checks a Priority Field Value: a parsed priority is the same after it is written and parsed
+/// again.
 ///
 /// # Panics
-/// If the check fails.
+/// Panics if the check fails.
 pub fn check_priority(field: &[u8]) {
     if let Some(priority) = Priority::parse(field) {
         assert!(priority.urgency <= 7);
@@ -180,7 +181,7 @@ pub fn check_priority(field: &[u8]) {
 /// decoded string returns the original bytes.
 ///
 /// # Panics
-/// If a check fails.
+/// Panics if a check fails.
 pub fn check_huffman(bytes: &[u8]) {
     let mut text = Vec::new();
     if decode_huffman(bytes, usize::MAX, &mut text).is_ok() {

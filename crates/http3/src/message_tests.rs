@@ -64,7 +64,7 @@ fn section_4_3_1_mandatory_pseudo_fields() {
     assert_malformed(request(&[]));
 }
 
-/// Http and https need a nonempty authority (RFC 9114 §4.3.1).
+/// URIs with http and https need a nonempty authority (RFC 9114 §4.3.1).
 #[test]
 fn section_4_3_1_authority_is_mandatory() {
     assert_malformed(get_without(":authority", &[]));
@@ -84,7 +84,7 @@ fn section_4_3_1_authority_and_host_agree() {
     assert_malformed(get_with(&[("host", "a.example"), ("host", "a.example")]));
 }
 
-/// RFC 9114 §4.3.1: the path is absolute; only OPTIONS has "*".
+/// The path is absolute; only OPTIONS has "*" (RFC 9114 §4.3.1).
 #[test]
 fn section_4_3_1_path() {
     for path in ["", "x", "*", "/a b", "/a#b", "/\u{e9}", "?q"] {
@@ -244,7 +244,7 @@ fn a_sent_request_has_its_pseudo_fields_first() {
     assert_eq!(fields.len(), 2);
 }
 
-/// Messages that an endpoint must not generate (RFC 9114 §4.2, §4.3).
+/// Tests messages that an endpoint must not generate (RFC 9114 §4.2, §4.3).
 #[test]
 fn malformed_messages_are_not_sent() {
     let get = || Request::get("https://a.example/");
@@ -312,7 +312,7 @@ const EXTENDED: Pairs<'_> = &[
     (":path", "/.well-known/masque/udp/192.0.2.6/443/"),
 ];
 
-/// RFC 9220 §3 (RFC 8441 §4): the pseudo-header fields of extended CONNECT.
+/// Tests the pseudo-header fields of extended CONNECT (RFC 9220 §3, RFC 8441 §4).
 #[test]
 fn extended_connect_is_understood() {
     let received = request(EXTENDED).unwrap();
@@ -355,7 +355,7 @@ fn extended_connect_is_sent() {
     assert_eq!(Protocol::new("a b"), None);
 }
 
-/// Fields that a message with capsules must not have (RFC 9297 §3.2).
+/// Tests fields that a message with capsules must not have (RFC 9297 §3.2).
 #[test]
 fn section_3_2_messages_with_capsules() {
     let capsules = ("capsule-protocol", "?1");

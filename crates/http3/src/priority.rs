@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(Priority::of_request(&HeaderMap::new()), None);
     }
 
-    /// RFC 9218 §8: parameters that a response omits do not change.
+    /// Parameters that a response omits do not change (RFC 9218 §8).
     #[test]
     fn section_8_merging() {
         let request = Priority::new(5, true);

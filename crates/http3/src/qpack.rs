@@ -1,4 +1,5 @@
-//! QPACK field compression (RFC 9204): the static table, Huffman coding, and the dynamic table in both directions.
+//! QPACK field compression (RFC 9204): the static table, Huffman coding, and the dynamic table in
+//! both directions.
 //!
 //! The [`Decoder`] maintains the table that the peer's encoder fills, within the limits that this
 //! endpoint has advertised. The [`Encoder`] maintains the table that sent field sections reference,

@@ -74,7 +74,7 @@ fn a_required_insert_count_is_refused() {
     assert!(is_invalid(&[0xff, 0x00, 0x00]));
 }
 
-/// RFC 9204 §4.5.1.2: the Base must not be negative; any other value is allowed if it is not used.
+/// The Base must not be negative; any other value is allowed if it is not used (RFC 9204 §4.5.1.2).
 #[test]
 fn a_negative_base_is_refused() {
     assert!(is_invalid(&[0x00, 0x80]));

@@ -36,7 +36,7 @@ fn flag(value: u64) -> Result<bool, ConnectionError> {
         1 => Ok(true),
         _ => Err(ConnectionError::new(
             Code::SETTINGS_ERROR,
-            "a setting that can be 0 or 1 has another value",
+            "a setting that must be 0 or 1 has another value",
         )),
     }
 }
@@ -73,19 +73,19 @@ impl Settings {
         payload
     }
 
-    /// Checks that these settings are permitted for a server that accepted early data sent under
+    /// Checks that these settings are allowed for a server that accepted early data sent under
     /// `remembered` settings.
     ///
     /// # Errors
-    /// The connection error with which the client must close the connection: H3_SETTINGS_ERROR (RFC
-    /// 9114 §7.2.4.2, RFC 9297 §2.1.1), or QPACK_DECODER_STREAM_ERROR for the dynamic table (RFC
-    /// 9204 §3.2.3).
+    /// Returns the connection error with which the client must close the connection:
+    /// H3_SETTINGS_ERROR (RFC 9114 §7.2.4.2, RFC 9297 §2.1.1), or QPACK_DECODER_STREAM_ERROR for
+    /// the dynamic table (RFC 9204 §3.2.3).
     pub(crate) fn check_early_data(&self, remembered: &Self) -> Result<(), ConnectionError> {
         let capacity = remembered.qpack_max_table_capacity;
         if capacity != 0 && self.qpack_max_table_capacity != capacity {
             return Err(ConnectionError::new(
                 Code::QPACK_DECODER_STREAM_ERROR,
-                "the server accepted early data and changed the capacity of the dynamic table",
+                "the server accepted early data but changed the dynamic table capacity",
             ));
         }
         // A size that is no longer sent had a value other than the default before, and has been
@@ -102,7 +102,7 @@ impl Settings {
             true => Ok(()),
             false => Err(ConnectionError::new(
                 Code::SETTINGS_ERROR,
-                "the server accepted early data and lowered a setting",
+                "the server accepted early data but lowered a setting",
             )),
         }
     }
@@ -113,8 +113,9 @@ impl Settings {
         let mut seen = Vec::new();
         let mut reader = Reader::new(payload);
         while !reader.is_empty() {
-            let truncated =
-                |_| ConnectionError::new(Code::FRAME_ERROR, "SETTINGS ends inside a setting");
+            let truncated = |_| {
+                ConnectionError::new(Code::FRAME_ERROR, "SETTINGS ends in the middle of a setting")
+            };
             let identifier = VarInt::decode(&mut reader, "identifier").map_err(truncated)?.get();
             let value = VarInt::decode(&mut reader, "value").map_err(truncated)?.get();
             match identifier {
@@ -209,7 +210,7 @@ mod tests {
         }
     }
 
-    /// RFC 9220 §3 (RFC 8441 §3), RFC 9297 §2.1.1.
+    /// Tests settings that can be only 0 or 1 (RFC 9220 §3, RFC 8441 §3, RFC 9297 §2.1.1).
     #[test]
     fn flags_are_zero_or_one() {
         let settings = Settings::decode(&payload(&[(0x08, 1), (0x33, 1)])).unwrap();

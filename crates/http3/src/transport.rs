@@ -36,7 +36,7 @@ pub trait Transport {
 
     /// Writes two parts, one after the other, like [`write`](Self::write); if the stream accepts
     /// all of the data and `end` is set, also ends the stream like [`finish`](Self::finish). A
-    /// transport may override this to do so in one step.
+    /// transport may override this method to do so in one step.
     fn write_parts(
         &mut self,
         stream: u64,
@@ -103,7 +103,7 @@ pub trait Transport {
     }
 
     /// Removes and returns the payload of the oldest received DATAGRAM frame. A transport keeps a
-    /// limited number of frames, and drops the oldest when there are more.
+    /// limited number of frames; beyond that, it drops the oldest.
     fn receive_datagram(&mut self) -> Option<Bytes> {
         None
     }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// The newest datagram is always kept, so that its information is not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
-    /// Number of consecutive small datagrams of a flow in the queue out of which one is kept. With
-    /// zero or one, none are dropped.
+    /// The filter ratio: of this many consecutive small datagrams of a flow in the queue, one is
+    /// kept. With zero or one, none are dropped.
     pub keep_one_of: u32,
     /// Payload size in bytes below which a datagram is small.
     pub smaller_than: usize,
@@ -18,7 +18,7 @@ pub struct AckFilter {
 pub(crate) struct AckFilterState {
     filter: AckFilter,
     runs: BTreeMap<u32, Run>,
-    /// The number of flows at which flows without waiting datagrams are forgotten.
+    /// The number of flows at which flows without waiting datagrams are removed.
     prune_at: usize,
 }
 
@@ -31,7 +31,7 @@ struct Run {
     dropped: u32,
 }
 
-/// The number of flows at which flows are forgotten for the first time.
+/// The initial value of `prune_at`.
 const FIRST_PRUNE: usize = 64;
 
 impl AckFilterState {
@@ -61,7 +61,7 @@ impl AckFilterState {
         removed
     }
 
-    /// Forgets flows without waiting datagrams, if there are many flows. `oldest` is the lowest
+    /// Removes flows without waiting datagrams, if there are many flows. `oldest` is the lowest
     /// number in the queue, or the next number if the queue is empty.
     pub(crate) fn prune(&mut self, oldest: u64) {
         if self.runs.len() >= self.prune_at {

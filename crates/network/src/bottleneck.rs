@@ -81,8 +81,8 @@ impl Bottleneck {
         &self.queue
     }
 
-    /// Returns the rate at `at`, if the first datagram entered at `first`. For a trace, returns the
-    /// mean rate.
+    /// Returns the rate at `at`, given that the first datagram entered at `first`. For a trace,
+    /// returns the mean rate.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         match &self.wire {
             Wire::Rate(rate) => rate.rate(first, at),

@@ -12,9 +12,9 @@ use crate::{
 pub struct Conditions {
     /// The travel time of a datagram after the bottleneck.
     pub delay: Duration,
-    /// Delays that apply from given times on, ordered by time. Datagrams that leave the bottleneck
-    /// from such a time on have that delay. If order is preserved, a datagram with a shorter delay
-    /// waits for earlier datagrams.
+    /// Delays that take effect at given times, ordered by time. Each applies to datagrams that
+    /// leave the bottleneck at that time or later. If order is preserved, a datagram with a shorter
+    /// delay waits for earlier datagrams.
     pub delay_steps: Vec<Step<Duration>>,
     /// The variation of the delay between datagrams.
     pub jitter: Jitter,
@@ -28,7 +28,7 @@ pub struct Conditions {
     /// The bottleneck's rate. `None` means that there is no bottleneck and no queue; with zero, no
     /// datagram passes.
     pub rate: Option<Rate>,
-    /// Rates that apply from given times on, ordered by time. They apply to the datagrams in the
+    /// Rates that take effect at given times, ordered by time. They apply to the datagrams in the
     /// queue and to the remainder of a datagram on the wire. A rate of zero freezes the direction
     /// until the next step.
     pub rate_steps: Vec<Step<Option<Rate>>>,
@@ -48,7 +48,7 @@ pub struct Conditions {
     pub ack_filter: Option<AckFilter>,
     /// The queueing delay above which ECN-capable datagrams are marked CE.
     pub mark_above: Option<Duration>,
-    /// The loss rules. A datagram is lost if any rule applies; the loss is counted for the first
+    /// The loss rules. A datagram is lost if any rule applies; the loss is attributed to the first
     /// such rule.
     pub loss: Vec<LossRule>,
     /// The reordering of datagrams, which lets later datagrams overtake them.
@@ -57,19 +57,20 @@ pub struct Conditions {
     pub duplicate: Probability,
     /// The corruption of datagrams, which changes one byte.
     pub corrupt: Corrupt,
-    /// The largest payload that passes, in bytes; `None` for no limit. Larger datagrams are dropped without notice.
+    /// The largest payload that passes, in bytes; `None` for no limit. Larger datagrams are
+    /// silently dropped.
     pub mtu: Option<usize>,
-    /// Largest payloads that apply from given times on, ordered by time.
+    /// Largest payloads that take effect at given times, ordered by time.
     pub mtu_steps: Vec<Step<Option<usize>>>,
     /// The treatment of the ECN field.
     pub ecn: EcnTreatment,
-    /// ECN treatments that apply from given times on, ordered by time.
+    /// ECN treatments that take effect at given times, ordered by time.
     pub ecn_steps: Vec<Step<EcnTreatment>>,
-    /// The receiver at which the datagrams arrive; `None` for a receiver without delay.
+    /// The host that receives the datagrams; `None` for one that processes them without delay.
     pub host: Option<Host>,
 }
 
-/// A value that applies from a given time on.
+/// A value that takes effect at a given time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<T> {
     /// The start of the step, counted from the first datagram that enters the link in either

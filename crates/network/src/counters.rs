@@ -79,7 +79,7 @@ pub struct WayCounters {
     pub marked: u64,
     /// Datagrams whose ECN codepoint was cleared.
     pub bleached: u64,
-    /// Datagrams whose ECN codepoint was changed to another one, except by a queue.
+    /// Datagrams whose ECN codepoint was changed to another one, not counting marks by a queue.
     pub remarked: u64,
 }
 
@@ -143,23 +143,23 @@ impl fmt::Display for WayCounters {
             ("in the pipe", self.in_pipe),
             ("lost at random", self.lost_random),
             ("lost in bursts", self.lost_burst),
-            ("lost by list", self.lost_listed),
-            ("lost by a disturbance", self.lost_disturbance),
+            ("lost as listed", self.lost_listed),
+            ("lost in a disturbance", self.lost_disturbance),
             ("dropped by the queue", self.dropped_queue),
             ("dropped by the full pipe", self.dropped_pipe),
             ("too large", self.too_large),
-            ("dropped for the ECN field", self.dropped_ecn),
+            ("dropped because of their ECN field", self.dropped_ecn),
             ("dropped by the policer", self.dropped_policer),
             ("dropped by queue management", self.dropped_queue_management),
             ("dropped by the ACK filter", self.dropped_ack_filter),
             ("dropped by the socket buffer", self.dropped_socket_buffer),
-            ("to an old binding", self.dropped_old_binding),
+            ("dropped for an old binding", self.dropped_old_binding),
             ("reordered", self.reordered),
             ("duplicated", self.duplicated),
             ("corrupted", self.corrupted),
             ("marked CE", self.marked),
             ("bleached", self.bleached),
-            ("marked otherwise", self.remarked),
+            ("ECN field changed", self.remarked),
         ];
         for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
             write!(formatter, ", {count} {name}")?;

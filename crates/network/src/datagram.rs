@@ -170,14 +170,14 @@ pub enum DropReason {
     Queue,
     /// The direction already contained [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.
     Pipe,
-    /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) permits at that time.
+    /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) allows at that time.
     TooLarge,
     /// The datagram was ECN-capable or marked, and the direction drops such datagrams
     /// ([`EcnTreatment::Dropped`]).
     Ecn,
     /// The policer had too few tokens for the datagram.
     Policer,
-    /// The queue's discipline dropped it while it waited
+    /// The queue's discipline dropped the datagram while it waited
     /// ([`Discipline::CoDel`](crate::Discipline::CoDel),
     /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)).
     QueueManagement,
@@ -190,13 +190,14 @@ pub enum DropReason {
     OldBinding,
 }
 
-/// The result of submitting a datagram to a link. In either case it has a unique number; numbers
+/// The result of submitting a datagram to a link. Every datagram gets a unique number; numbers
 /// ascend from zero across both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The datagram is in the link. A discipline, an ACK filter, a socket buffer or an old NAT
-    /// mapping may still drop it there; see [`Link::next_drop`](crate::Link::next_drop).
+    /// The datagram is in the link. A discipline, an ACK filter or a socket buffer may still drop
+    /// it, and so may the NAT if the datagram's mapping is old; see
+    /// [`Link::next_drop`](crate::Link::next_drop).
     Entered {
         /// The datagram's number.
         number: u64,

@@ -46,7 +46,7 @@ pub(crate) struct Direction {
     entered: u64,
     /// Payload bytes that were not dropped on entry.
     passed_bytes: u64,
-    /// The total size and cost of the datagrams inside, in bytes.
+    /// The total size and cost of the datagrams inside the direction, in bytes.
     held: usize,
     highest_delivered: Option<u64>,
 }
@@ -55,14 +55,14 @@ pub(crate) struct Direction {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Next {
     pub(crate) at: Timestamp,
-    /// Whether the event is that a datagram leaves the pipe. Otherwise, the host has processed a
+    /// Whether the event is a datagram leaving the pipe. Otherwise, the host has processed a
     /// datagram, and its thread reads from its buffer before anything else arrives.
     is_arrival: bool,
     number: u64,
 }
 
 impl Next {
-    /// The value for no event.
+    /// The placeholder for no event.
     const NEVER: Self = Self { at: Timestamp::FAR_FUTURE, is_arrival: true, number: u64::MAX };
 }
 
@@ -289,7 +289,8 @@ impl Direction {
         leaves.map_or(self.next.at, |leaves| self.next.at.min(self.travel.earliest_out(leaves)))
     }
 
-    /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that time.
+    /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that
+    /// time.
     pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
         let delivery = self.take_step(binding, inside);
         let arrival = self.pipe.next().map_or(Next::NEVER, |due| Next {

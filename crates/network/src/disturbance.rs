@@ -20,11 +20,11 @@ pub struct Disturbance {
 /// A moment in the lifetime of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
-    /// The entry of a datagram, which is the first datagram affected.
+    /// The entry of a given datagram, the first one to be affected.
     Datagram {
         /// The datagram's direction.
         way: Way,
-        /// The datagram's position among the datagrams of that direction; the first is number one.
+        /// The datagram's position among the datagrams of that direction, counted from one.
         number: u64,
     },
     /// A time after the first datagram in either direction.
@@ -48,7 +48,7 @@ pub enum Effect {
         /// The duration of the loss.
         length: Duration,
     },
-    /// The next datagram that enters in a direction is treated differently.
+    /// The next datagram that enters in a direction is lost, duplicated, corrupted or delayed.
     One {
         /// The affected direction.
         way: Way,
@@ -159,7 +159,7 @@ impl Disturbances {
         effects
     }
 
-    /// Returns how many NAT mappings the NAT has discarded because of disturbances up to `now`.
+    /// Returns how many mappings the NAT has discarded because of disturbances up to `now`.
     pub(crate) fn rebinds(&self, now: Timestamp) -> u64 {
         let happened = self.changes().filter(|(start, _)| *start <= now).count();
         u64::try_from(happened).unwrap_or(u64::MAX)

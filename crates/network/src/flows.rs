@@ -28,7 +28,8 @@ pub struct FlowCounters {
     pub delivered_bytes: u64,
     /// Datagrams dropped, for any reason.
     pub dropped: u64,
-    /// Datagrams that left the bottleneck for delivery; the two fields below cover these datagrams.
+    /// Datagrams that left the bottleneck for delivery; the queueing delays below are those of
+    /// these datagrams.
     pub queued: u64,
     /// The maximum queueing delay of datagrams at the bottleneck.
     pub queueing_delay_maximum: Duration,
@@ -59,7 +60,7 @@ pub const FLOW_LIMIT: usize = 65_536;
 pub(crate) struct Flows {
     places: BTreeMap<u32, usize>,
     counters: Vec<FlowCounters>,
-    /// The flow that was looked up last, which is usually the next one too.
+    /// The flow that was looked up last: the next lookup is usually for the same flow.
     last: Option<(u32, usize)>,
 }
 

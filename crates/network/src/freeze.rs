@@ -14,13 +14,15 @@ pub struct Freezes {
     /// The start of the first freeze, counted from the first datagram that enters the link in
     /// either direction.
     pub start: Duration,
-    /// The time between the starts of consecutive freezes. Zero means that there is only one.
+    /// The time between the starts of consecutive freezes. Zero means that there is only one
+    /// freeze.
     pub period: Duration,
-    /// The duration of each freeze. If it equals the period, consecutive freezes join.
+    /// The duration of each freeze. If it equals the period, consecutive freezes merge.
     pub length: Duration,
-    /// The number of freezes; `None` for no end.
+    /// The number of freezes; `None` for no limit.
     pub count: Option<u64>,
-    /// Maximum random delay of each freeze's start; less if the freeze would run into the next one.
+    /// Maximum random delay of each freeze's start, reduced where the freeze would overlap the next
+    /// one.
     pub spread: Duration,
 }
 
@@ -52,8 +54,8 @@ impl FreezesState {
         }
     }
 
-    /// Returns the time at which a datagram due at `at` is delivered, if the first datagram entered
-    /// at `first`.
+    /// Returns the time at which a datagram due at `at` is delivered, given that the first datagram
+    /// entered at `first`.
     pub(crate) fn release(&mut self, first: Timestamp, at: Timestamp) -> Timestamp {
         let Some(since) = at.as_nanos().checked_sub(first.as_nanos().saturating_add(self.start))
         else {
@@ -77,7 +79,7 @@ impl FreezesState {
         first + Duration::from_nanos(self.start) + Duration::from_nanos(since)
     }
 
-    /// Returns by how much freeze `number` starts after its regular start. Depends only on the seed
+    /// Returns the delay of freeze `number` relative to its regular start. Depends only on the seed
     /// and the number, so that the order of the calls does not matter.
     fn shift(&mut self, number: u64) -> u64 {
         match self.shift {

@@ -34,8 +34,8 @@ pub(crate) struct Transit {
     pub(crate) travel: Travel,
     pub(crate) is_marked: bool,
     pub(crate) is_copy: bool,
-    /// Whether the datagram was counted as lost on entry, and only takes up space in the queue and
-    /// time on the wire.
+    /// Whether the datagram was counted as lost on entry, so that it only takes up queue space and
+    /// transmission time.
     pub(crate) is_lost: bool,
 }
 

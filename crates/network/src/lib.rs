@@ -1,4 +1,4 @@
-//! A network simulator for datagrams: a pure state machine that gets the time as an argument.
+//! A network simulator for datagrams: a pure state machine that takes the time as an argument.
 //!
 //! A [`Link`] is a wire between two sides, called the client and the server. Each of its two
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,

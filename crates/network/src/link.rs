@@ -30,12 +30,12 @@ pub struct LinkConfig {
     pub record_drops: bool,
 }
 
-/// A wire between a client and a server that treats datagrams as a network does.
+/// A simulated network path between a client and a server.
 ///
 /// Submit datagrams with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), and
 /// take datagrams out with [`poll`](Self::poll) until there are none left. Time never runs
-/// backwards: a datagram submitted with an earlier time than in a previous call enters at the time
-/// of that call.
+/// backwards: a datagram submitted with a time before that of an earlier call enters at the time of
+/// that call.
 ///
 /// Deliveries and their times do not depend on how often and how late the link is polled, as long
 /// as the link never reaches [`PIPE_LIMIT`](crate::PIPE_LIMIT).
@@ -57,7 +57,7 @@ impl Link {
     pub fn new(config: LinkConfig) -> Self {
         let mut random = Random::from_number(config.seed);
         let sources = [random.fork(), random.fork()];
-        // Times have their own random sources, so that other draws remain the same.
+        // Random times have their own random sources, so that other draws remain the same.
         let schedules = [random.fork(), random.fork()];
         let disturbances = Disturbances::new(config.disturbances, random.fork());
         let delays = |delay: fn(&FlowDelay) -> Duration| {
@@ -134,8 +134,9 @@ impl Link {
         self.first
     }
 
-    /// Returns the time at which to poll next; `None` if no datagram will ever be delivered. No
-    /// datagram is delivered before this time; usually one is delivered at it.
+    /// Returns the time at which to poll next; `None` if no datagram will be delivered unless
+    /// another one is submitted. No datagram is delivered before this time, and usually one is
+    /// delivered exactly then.
     pub fn deadline(&self) -> Option<Timestamp> {
         let Ways { to_server, to_client } = &self.directions;
         let deadline = to_server.deadline().min(to_client.deadline());
@@ -223,7 +224,8 @@ impl Link {
         self.inside.recycle(buffer);
     }
 
-    /// Returns the generation of the NAT mapping at `at`, if the first datagram entered at `first`.
+    /// Returns the generation of the NAT mapping at `at`, given that the first datagram entered at
+    /// `first`.
     fn generation(&self, first: Timestamp, at: Timestamp) -> u64 {
         let regular = self.rebind.map_or(0, |rebind| rebind.generation(first, at));
         regular.saturating_add(self.disturbances.rebinds(at))

@@ -39,24 +39,24 @@ pub enum LossModel {
     RandomCapped {
         /// The probability that a datagram is lost.
         probability: Probability,
-        /// The longest run of losses; with zero, no datagrams are dropped.
+        /// The maximum number of consecutive losses; with zero, no datagrams are dropped.
         maximum_run: u32,
     },
     /// Drops datagrams in bursts of random length.
     Burst {
         /// The probability that a datagram outside a burst starts one (and is lost).
         start: Probability,
-        /// The longest burst; all lengths from one to this value are equally likely. With zero, no
-        /// datagrams are dropped. Two bursts may be adjacent.
+        /// The maximum burst length; all lengths from one to this value are equally likely. With
+        /// zero, no datagrams are dropped. Two bursts may be adjacent.
         maximum_run: u32,
     },
     /// The Gilbert-Elliott model, with a good and a bad state, each with its own loss probability.
     /// The direction starts in the good state. For each datagram, the current state's loss is
     /// applied first, and then the state may change.
     GilbertElliott {
-        /// The probability that the good state turns bad.
+        /// The probability of a transition from the good state to the bad state.
         good_to_bad: Probability,
-        /// The probability that the bad state turns good.
+        /// The probability of a transition from the bad state to the good state.
         bad_to_good: Probability,
         /// The probability that a datagram is lost in the good state.
         loss_in_good: Probability,
@@ -84,7 +84,7 @@ pub(crate) struct LossState {
     model: LossModel,
     window: WindowState,
     random: Random,
-    /// `RandomCapped`: consecutive losses so far. `Burst`: losses still to come in this burst.
+    /// `RandomCapped`: consecutive losses so far. `Burst`: remaining losses in this burst.
     run: u32,
     is_bad: bool,
 }

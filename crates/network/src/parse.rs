@@ -11,22 +11,22 @@ use crate::Probability;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The input is not a duration.
+    /// The input is not a valid duration.
     Duration {
         /// The input.
         input: String,
     },
-    /// The input is not a rate.
+    /// The input is not a valid rate.
     Rate {
         /// The input.
         input: String,
     },
-    /// The input is not a probability.
+    /// The input is not a valid probability.
     Probability {
         /// The input.
         input: String,
     },
-    /// The input is not a size in bytes.
+    /// The input is not a valid size in bytes.
     Size {
         /// The input.
         input: String,
@@ -36,21 +36,23 @@ pub enum ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (input, what, expected) = match self {
-            Self::Duration { input } => {
-                (input, "a duration", "a number with ns, us, ms, s, min or h, such as 10ms or 1.5s")
-            }
+            Self::Duration { input } => (
+                input,
+                "a duration",
+                "a number with a unit (ns, us, ms, s, min, h), such as 10ms or 1.5s",
+            ),
             Self::Rate { input } => (
                 input,
                 "a rate",
-                "a number with bit, kbit, mbit or gbit (per second), such as 10mbit",
+                "a number with a unit (bit, kbit, mbit, gbit per second), such as 10mbit",
             ),
             Self::Probability { input } => {
                 (input, "a probability", "a percentage or a number from 0 to 1, such as 30% or 0.3")
             }
             Self::Size { input } => (
                 input,
-                "an amount of bytes",
-                "a whole number of bytes, or a number with B, kB, MB, GB, KiB, MiB or GiB, such as 64KiB",
+                "a size in bytes",
+                "a whole number, or a number with a unit (B, kB, MB, GB, KiB, MiB, GiB), such as 64KiB",
             ),
         };
         write!(formatter, "{input:?} is not {what}: expected {expected}")
@@ -83,7 +85,7 @@ pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     parse().ok_or_else(|| ParseError::Duration { input: input.to_owned() })
 }
 
-/// Parses a rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`(units are
+/// Parses a rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit` (units are
 /// case-insensitive), with or without `/s`; or just `0`. Rounds down to a whole byte per second.
 /// Rejects `mbps` because it is ambiguous between bits and bytes.
 ///

@@ -96,7 +96,7 @@ fn errors_say_what_was_expected() {
     let error = parse_duration("10 parsecs").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "\"10 parsecs\" is not a duration: expected a number with ns, us, ms, s, min or h, such as \
+        "\"10 parsecs\" is not a duration: expected a number with a unit (ns, us, ms, s, min, h), such as \
          10ms or 1.5s"
     );
     assert!(parse_rate("10").unwrap_err().to_string().contains("10mbit"));

@@ -14,7 +14,8 @@ use codel::CoDelQueue;
 use dual_pi2::DualPi2Queue;
 use fifo::Fifo;
 
-/// The discipline that decides which datagrams wait, and which are marked or dropped.
+/// The discipline that decides which datagram leaves the queue next, and which datagrams are marked
+/// or dropped.
 ///
 /// Every discipline drops datagrams that arrive when
 /// [`Conditions::queue`](crate::Conditions::queue) is full.
@@ -108,8 +109,8 @@ impl Queue {
         }
     }
 
-    /// Removes and returns the datagram to be served at `now`, and the verdict on it. The caller
-    /// calls this again after [`QueueVerdict::Drop`].
+    /// Removes and returns the datagram to be served at `now`, with the discipline's verdict. The
+    /// caller calls this again after [`QueueVerdict::Drop`].
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(QueuedDatagram, QueueVerdict)> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, QueueVerdict::Send)),

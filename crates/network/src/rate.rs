@@ -29,7 +29,7 @@ impl RateSchedule {
         self.initial.is_none() && self.steps.iter().all(|step| step.value.is_none())
     }
 
-    /// Returns the rate at `at`, if the first datagram entered at `first`.
+    /// Returns the rate at `at`, given that the first datagram entered at `first`.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         self.behind(self.steps.partition_point(|step| first + step.after <= at))
     }
@@ -40,8 +40,8 @@ impl RateSchedule {
         step.map_or(self.initial, |step| step.value)
     }
 
-    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, if the
-    /// first datagram entered at `first`.
+    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, given that
+    /// the first datagram entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         // The remainder is in bytes times nanoseconds per second, so that rounding errors do not
         // accumulate over the steps.

@@ -9,7 +9,7 @@ use clearway_units::Timestamp;
 /// current when it leaves the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rebind {
-    /// The time from the first datagram in either direction to the first change.
+    /// The time from the first datagram in either direction until the first change.
     pub first: Duration,
     /// The interval between later changes; `None` or zero if there are none.
     pub every: Option<Duration>,
@@ -19,7 +19,7 @@ pub struct Rebind {
 }
 
 impl Rebind {
-    /// Returns how many changes have happened at `now`, if the first datagram entered at
+    /// Returns how many changes have happened at `now`, given that the first datagram entered at
     /// `first_datagram`.
     pub(crate) fn generation(&self, first_datagram: Timestamp, now: Timestamp) -> u64 {
         let Some(since) = now.checked_since(first_datagram + self.first) else { return 0 };

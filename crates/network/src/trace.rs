@@ -27,7 +27,7 @@ pub struct Trace {
     opportunities: Arc<[u64]>,
 }
 
-/// The reason why a text is not a valid trace.
+/// The reason why a string is not a valid trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -78,7 +78,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If `text` is not in Mahimahi's format; the error contains the line number.
+    /// Returns an error with the line number if `text` is not in Mahimahi's format.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities = Vec::new();
         for (line, input) in (1..).zip(text.lines()) {
@@ -126,8 +126,8 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A trace and the position in it. Transmissions must be passed to it in order of their start
-/// times.
+/// A trace and the current position in it. Transmissions must be passed to it in order of their
+/// start times.
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
@@ -148,8 +148,8 @@ impl TraceState {
         self.trace.mean_rate()
     }
 
-    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, if the
-    /// first datagram entered at `first`.
+    /// Returns the time at which a transmission of `bytes` that starts at `start` ends, given that
+    /// the first datagram entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         if start > self.left_at {
             self.left = 0;

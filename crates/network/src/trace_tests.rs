@@ -10,7 +10,8 @@ fn link(times: &[u64]) -> Link {
     link_to_client(Conditions { trace: Some(trace(times)), ..Conditions::default() })
 }
 
-/// Returns the times at which datagrams of `length` bytes that all enter at once are delivered.
+/// Returns the times at which datagrams of `length` bytes that all enter simultaneously are
+/// delivered.
 fn times(trace: &[u64], count: u32, length: usize) -> Vec<Timestamp> {
     let deliveries = stream(&mut link(trace), count, length, Duration::ZERO);
     deliveries.iter().map(|delivery| delivery.at).collect()

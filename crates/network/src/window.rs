@@ -88,7 +88,8 @@ mod tests {
 
     const NANOSECOND: Duration = Duration::from_nanos(1);
 
-    /// Asserts that `window` is open from `from` on and, if there is an `until`, closed from then on.
+    /// Asserts that `window` is open from `from` on and, if there is an `until`, closed from then
+    /// on.
     fn assert_open(state: &WindowState, from: Timestamp, until: Option<Timestamp>) {
         let first = at_ms(10);
         assert!(!state.is_open(from.checked_sub(NANOSECOND).unwrap(), first), "too early");

@@ -15,14 +15,14 @@ pub fn derive_pack(definition: TokenStream) -> TokenStream {
         Ok(definition) => definition.implementation(),
         Err(reason) => format!("::core::compile_error!({reason:?});"),
     };
-    code.parse().expect("the code of the implementation is Rust")
+    code.parse().expect("the generated code is valid Rust")
 }
 
 type Tokens = Peekable<IntoIter>;
 
 /// A struct, or a variant of an enum.
 struct Variant {
-    /// The path by which the implementation names it.
+    /// The path of the struct or variant in the generated code.
     path: String,
     /// The field names, or numbers if the fields have no names.
     fields: Vec<String>,
@@ -52,7 +52,7 @@ impl Definition {
                 match token {
                     TokenTree::Ident(parameter) => parameters.push(parameter.to_string()),
                     token if is(&token, ',') => {}
-                    _ => return Err("Pack can be derived only if all parameters are plain types"),
+                    _ => return Err("cannot derive Pack: all parameters must be plain types"),
                 }
             }
             tokens.next();
@@ -60,12 +60,12 @@ impl Definition {
         let body = match tokens.next() {
             Some(TokenTree::Group(body)) => Some(body),
             Some(token) if is(&token, ';') => None,
-            _ => return Err("Pack cannot be derived where there are bounds"),
+            _ => return Err("cannot derive Pack for a definition with bounds"),
         };
         let shape = match keyword.as_deref() {
             Some("struct") => Shape::Struct(Variant::new("Self".to_owned(), body)),
             Some("enum") => Shape::Enum(variants(body)?),
-            _ => return Err("Pack can be derived only for structs and enums"),
+            _ => return Err("cannot derive Pack: not a struct or an enum"),
         };
         Ok(Self { name, parameters, shape })
     }
@@ -98,7 +98,7 @@ fn of_variants(variants: &[Variant]) -> (String, String) {
     for (number, variant) in variants.iter().enumerate() {
         numbers += &format!("{} {{ .. }} => {number},", variant.path);
         packs += &format!("{} => {{ {} }}", variant.pattern(), variant.pack());
-        // Beyond the end, zeros are read: the first variant is also the one for unknown numbers.
+        // Reads past the end return zeros, so an unknown number also becomes the first variant.
         if number > 0 {
             unpacks += &format!("{number} => {},", variant.unpack());
         }
@@ -148,7 +148,7 @@ fn variants(body: Option<Group>) -> Result<Vec<Variant>, &'static str> {
         match piece.next() {
             None => Ok(Variant::new(path, None)),
             Some(TokenTree::Group(fields)) => Ok(Variant::new(path, Some(fields))),
-            Some(_) => Err("Pack numbers the variants itself"),
+            Some(_) => Err("cannot derive Pack for an enum with explicit discriminants"),
         }
     };
     pieces.into_iter().map(variant).collect()

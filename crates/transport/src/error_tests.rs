@@ -23,11 +23,14 @@ fn a_broken_rule_names_its_section() {
 fn what_cannot_be_decoded_names_the_field_and_what_is_wrong() {
     let cause = DecodeError::Truncated { field: "Stream Data" };
     let error = TransportError::from(cause);
-    assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR: the input ends inside Stream Data");
+    assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR: unexpected end of input in Stream Data");
     assert_eq!(error.reason(), "Stream Data");
     assert_eq!(error.cause, TransportErrorCause::Decode(cause));
     let error = error.with_code(TransportErrorCode::TRANSPORT_PARAMETER_ERROR);
-    assert_eq!(error.to_string(), "TRANSPORT_PARAMETER_ERROR: the input ends inside Stream Data");
+    assert_eq!(
+        error.to_string(),
+        "TRANSPORT_PARAMETER_ERROR: unexpected end of input in Stream Data"
+    );
     assert!(error.source().is_none(), "its text contains that of the cause");
     let cause = DecodeError::Invalid { field: "Token", problem: "is empty" };
     let error = TransportError::from(cause).in_frame(7);

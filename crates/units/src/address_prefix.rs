@@ -1,13 +1,13 @@
-//! Address prefixes, by which the resource usage of peers is counted.
+//! Address prefixes, the unit in which the resource usage of peers is counted.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An address prefix: the range from which one peer, or one network, can choose its addresses.
 ///
-/// Limits shared among peers are counted by prefix, not by address and port: ports cost nothing,
-/// and an IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
-/// [`network`](Self::network), and for IPv6 a level between them, [`customer`](Self::customer).
+/// Limits that peers share apply to prefixes, not to addresses and ports: ports are free, and an
+/// IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
+/// [`network`](Self::network); IPv6 has a third one between them, [`customer`](Self::customer).
 ///
 /// ```
 /// use clearway_units::AddressPrefix;
@@ -28,8 +28,8 @@ pub struct AddressPrefix {
 const MAPPED: u8 = 96;
 
 impl AddressPrefix {
-    /// Returns the prefix that one host can be expected to have: the address for IPv4 (/32), a /64
-    /// for IPv6.
+    /// Returns the prefix that one host can be expected to have: the address itself (/32) for IPv4,
+    /// a /64 for IPv6.
     pub fn host(address: impl Into<PeerAddress>) -> Self {
         Self::of(address.into().0, 32, 64)
     }

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::AddressPrefix;
 use crate::address_prefix::PeerAddress;
 
-/// Divisor of the free amount: a host may use one part in this many.
+/// The free amount divided by this number is the share of a host.
 const HOST_PART: u64 = 4;
 
-/// Divisor of the free amount: a network may use one part in this many.
+/// The free amount divided by this number is the share of a network.
 const NETWORK_PART: u64 = 2;
 
-/// Accounting of a limited resource, such as memory, that peers use, by address prefix.
+/// Accounting of a limited resource, such as memory, by the address prefixes of the peers that use
+/// it.
 ///
 /// A share is not a fixed number: a host may use a quarter of the free amount, and its network half
 /// of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
@@ -21,11 +22,11 @@ const NETWORK_PART: u64 = 2;
 pub struct FairShares {
     limit: u64,
     held: u64,
-    /// The part of the used amount that is not counted for any address.
+    /// The part of the used amount that is not attributed to any address.
     unattributed: u64,
     hosts: Ranking<AddressPrefix>,
     networks: Ranking<AddressPrefix>,
-    /// The hosts in each network that use any of the resource, ordered by the amount.
+    /// For each network, the hosts that use the resource, ordered by amount.
     of_network: BTreeMap<AddressPrefix, BTreeSet<(u64, AddressPrefix)>>,
 }
 
@@ -60,14 +61,14 @@ impl<K: Copy + Ord> Ranking<K> {
     }
 }
 
-/// The reason why an address may not use more.
+/// The reason why an address is refused an additional amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
     /// The host already uses its full share.
     Host,
     /// The network already uses its full share.
     Network,
-    /// Too little of the resource is free for anyone.
+    /// Too little of the resource is free, whichever address asks for it.
     All,
 }
 
@@ -112,7 +113,7 @@ impl FairShares {
     /// Checks whether `address` may use an additional `amount`.
     ///
     /// # Errors
-    /// The reason why it may not.
+    /// Returns the reason why the address may not use it.
     pub fn check(&self, address: impl Into<PeerAddress>, amount: u64) -> Result<(), Shortage> {
         let address = address.into();
         let of_host = self.hosts.get(AddressPrefix::host(address));
@@ -140,13 +141,14 @@ impl FairShares {
         self.change(address.into(), |held| held.saturating_sub(amount));
     }
 
-    /// Adds `amount` that is not used by any particular address, and leaves less for all.
+    /// Adds `amount` that is not attributed to any address, which reduces the share of every
+    /// address.
     pub fn add_unattributed(&mut self, amount: u64) {
         self.unattributed = self.unattributed.saturating_add(amount);
         self.held = self.held.saturating_add(amount);
     }
 
-    /// Subtracts `amount` that is not used by any particular address.
+    /// Subtracts `amount` that is not attributed to any address.
     pub fn remove_unattributed(&mut self, amount: u64) {
         let amount = amount.min(self.unattributed);
         self.unattributed = self.unattributed.saturating_sub(amount);
@@ -173,8 +175,7 @@ impl FairShares {
         }
     }
 
-    /// Returns the hosts that use any of the resource, with their amounts, in descending order of
-    /// the amount.
+    /// Returns the hosts that use the resource, with their amounts, largest first.
     pub fn heaviest_first(&self) -> impl Iterator<Item = (AddressPrefix, u64)> {
         self.hosts.order.iter().rev().map(|(held, host)| (*host, *held))
     }
@@ -200,7 +201,7 @@ mod tests {
     const LIMIT: u64 = 256 << 20;
     const PIECE: u64 = 64 << 10;
 
-    /// Uses the whole share of `address`, one piece at a time. Returns the amount.
+    /// Uses the entire share of `address`, one piece at a time. Returns the amount.
     fn take_all(shares: &mut FairShares, address: IpAddr) -> u64 {
         let before = shares.held();
         while shares.check(address, PIECE).is_ok() {
@@ -244,7 +245,7 @@ mod tests {
         for number in 0..10 {
             let free = shares.free();
             take_all(&mut shares, v4(number << 8));
-            // The last piece was permitted because of the amount that was free before it.
+            // The last piece was allowed based on the amount that was free before it was used.
             assert!(shares.free() + PIECE >= free / 5 * 4, "{} of {free}", shares.free());
         }
         assert_eq!(shares.check(v4(10 << 8), PIECE), Ok(()));

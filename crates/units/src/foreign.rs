@@ -2,8 +2,8 @@
 //!
 //! Such text can contain characters that change what a terminal, a log or a page shows: control
 //! characters, characters that reorder text, and invisible characters. [`Foreign`] prints text
-//! without them, on one line of bounded length. [`escaped`] and [`escaped_lines`] do the same for
-//! complete texts; all output of Clearway's programs passes through one of these.
+//! without them, on one line of bounded length. [`escaped`] and [`escaped_lines`] do the same
+//! without limiting the length. All output of Clearway's programs passes through one of the three.
 //!
 //! Harmful characters are replaced by JSON escape sequences (RFC 8259 §7), so that JSON remains
 //! valid and keeps its meaning.
@@ -27,7 +27,7 @@ pub const MAX_LENGTH: usize = 1024;
 pub struct Foreign<T>(pub T);
 
 impl<T: Display> Foreign<T> {
-    /// Changes the limit on the text's length to `bytes`.
+    /// Limits the text to `bytes` bytes.
     pub fn within(self, bytes: usize) -> Limited<T> {
         Limited { text: self.0, bytes, is_quoted: false }
     }
@@ -45,7 +45,7 @@ impl<T: Display> Display for Foreign<T> {
     }
 }
 
-/// [`Foreign`] text with another limit, or in quotation marks.
+/// [`Foreign`] text with a custom length limit, or in quotation marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limited<T> {
     text: T,

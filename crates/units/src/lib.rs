@@ -1,4 +1,4 @@
-//! The units that all crates of Clearway share.
+//! Basic types that all Clearway crates share.
 //!
 //! * [`Timestamp`]: the time of an event, in nanoseconds since an origin that the driver chooses.
 //! * [`ReleaseTime`]: the earliest time at which something may be sent. Deliberately a separate
@@ -7,7 +7,7 @@
 //! * [`Rate`]: bytes per second.
 //! * [`foreign`]: text from peers, files and other processes, escaped before it is shown.
 //! * [`memory`]: parts of a state that use memory only while they are needed.
-//! * [`packed`]: compact serialization of states.
+//! * [`packed`]: compact serialization of state.
 //! * [`Timers`]: deadlines, at most one for each key.
 //! * [`StreamKeys`]: a map from stream IDs to the keys of their states.
 //! * [`AddressPrefix`] and [`FairShares`]: accounting of a limited resource by address prefix.

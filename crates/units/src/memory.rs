@@ -1,4 +1,4 @@
-//! Memory that is freed when it is not needed for a while.
+//! State that uses memory only while it is needed.
 
 use core::ops::{Deref, DerefMut};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ impl<T> Default for OnDemand<T> {
 }
 
 impl<T> OnDemand<T> {
-    /// Creates a part that is used from the beginning.
+    /// Creates a part that is in use from the start.
     pub fn new(part: T) -> Self {
         Self(Some(Box::new(part)))
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_part_is_made_when_it_is_changed_and_given_back() {
         let mut part = OnDemand::<Numbers>::default();
-        assert!(part.all.is_empty() && part.used().is_none(), "reading makes nothing");
+        assert!(part.all.is_empty() && part.used().is_none(), "reading must not allocate");
         part.all.push(1);
         assert_eq!(part.used().map(|numbers| numbers.all.len()), Some(1));
         part.release();

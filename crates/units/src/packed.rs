@@ -1,4 +1,4 @@
-//! Compact serialization of states that are kept for a long time and rarely used.
+//! Compact serialization of state that is kept for a long time and rarely used.
 //!
 //! A [`Packer`] writes a state field by field, and an [`Unpacker`] reads the same fields in the
 //! same order. Small numbers take one byte. The format has no field names: only the program that
@@ -51,8 +51,8 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// ```
 pub use clearway_pack_derive::Pack;
 
-/// Numbers below this take one byte. A larger number takes one byte with the count of the bytes
-/// that follow, and then those bytes.
+/// Numbers below this value take one byte. A larger number takes a length byte and as many bytes as
+/// that states.
 const FIRST_LENGTH: u8 = 0xf8;
 
 /// Initial capacity, enough for a typical connection's state, so that it rarely has to grow.
@@ -73,8 +73,8 @@ impl Packer {
         Self(Vec::with_capacity(TYPICAL))
     }
 
-    /// Returns everything that was written, in `room` if that is large enough but not much too
-    /// large. The data may be followed by zeros.
+    /// Returns everything that was written, in the buffer `room` if its size is suitable: large
+    /// enough, but not much larger than needed. The data may be followed by zeros.
     pub fn finish_in(mut self, mut room: Box<[u8]>) -> Box<[u8]> {
         let length = self.0.len().next_multiple_of(STEP);
         if room.len() < self.0.len() || room.len() > length + STEP {
@@ -99,7 +99,8 @@ impl Packer {
             _ => {
                 let zeros = (number.leading_zeros() / 8) as usize;
                 self.0.push(u8::MAX - zeros as u8);
-                // Writing all bytes at once is faster than writing only those that are kept.
+                // Writing all eight bytes and truncating is faster than writing only the
+                // significant ones.
                 self.0.extend_from_slice(&number.to_le_bytes());
                 self.0.truncate(self.0.len() - zeros);
             }
@@ -111,14 +112,14 @@ impl Packer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes all of `items`; `count` is their number.
+    /// Writes the number of items, `count`, and then all `items`.
     pub fn all<'a, T: Pack + 'a>(&mut self, count: usize, items: impl Iterator<Item = &'a T>) {
         self.number(count as u64);
         items.for_each(|item| item.pack(self));
     }
 }
 
-/// Reads data that a [`Packer`] has written. Beyond the end, it reads zeros.
+/// Reads data that a [`Packer`] has written. Reads past the end return zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpacker<'a>(&'a [u8]);
 
@@ -229,7 +230,8 @@ impl Pack for i32 {
     }
 }
 
-/// All bits are preserved. Most numbers have few lower bits set, so the bytes are reversed.
+/// Preserves all bits. In most numbers, few of the low-order bits are set, so the bytes are
+/// reversed to make the integer small.
 impl Pack for f64 {
     fn pack(&self, into: &mut Packer) {
         into.number(self.to_bits().swap_bytes());

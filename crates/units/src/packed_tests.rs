@@ -7,7 +7,7 @@ fn returns<T: Pack + PartialEq + Debug>(state: T) -> usize {
     let bytes = packed(&state);
     let mut unpacker = Unpacker::new(&bytes);
     assert_eq!(T::unpack(&mut unpacker), state);
-    assert!(unpacker.0.is_empty(), "{state:?}: all is read");
+    assert!(unpacker.0.is_empty(), "{state:?}: all bytes are read");
     bytes.len()
 }
 
@@ -99,7 +99,7 @@ fn beyond_the_end_there_are_zeros() {
     assert_eq!(unpacked::<Vec<u64>>(&[2, 5]), [5, 0]);
 }
 
-/// Previous contents are not read, and memory that is much too large is not kept.
+/// Previous contents of a buffer are not read, and a buffer that is much too large is not reused.
 #[test]
 fn a_state_is_packed_in_memory_that_it_fits_in() {
     let packed_in = |numbers: &[u64], room: Box<[u8]>| {

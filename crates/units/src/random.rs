@@ -10,8 +10,8 @@ use crate::packed::{Pack, Packer, Unpacker};
 /// ChaCha12 with a 256-bit seed: suitable for connection IDs and tokens if the seed comes from the
 /// operating system, and reproducible on every machine for a given seed.
 ///
-/// A clone returns the same numbers again. Clone it only for searches that continue from one state
-/// in several ways, never for secrets.
+/// A clone returns the same numbers as the original. Clone a source only to explore several
+/// continuations of one state, never for secrets.
 pub struct Random {
     /// The generator, which buffers 256 bytes of output. `None` while it is suspended.
     running: Option<Box<ChaCha12Rng>>,
@@ -166,7 +166,11 @@ mod tests {
         let mut early = random.branch(1);
         assert_eq!(random.array::<100>(), untouched.array::<100>());
         let numbers = early.array::<32>();
-        assert_eq!(random.branch(1).array::<32>(), numbers, "wherever the source is");
+        assert_eq!(
+            random.branch(1).array::<32>(),
+            numbers,
+            "a branch does not depend on the source's position"
+        );
         assert_ne!(random.branch(2).array::<32>(), numbers);
         assert_ne!(Random::from_number(8).branch(1).array::<32>(), numbers);
         assert_ne!(Random::from_number(7).array::<32>(), numbers);

@@ -7,7 +7,7 @@ pub struct Rate(u64);
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Returns `factor x other / divisor`, rounded down and saturating; `None` if the divisor is zero.
-/// The product usually fits into 64 bits, for which a division takes a fraction of the time.
+/// The product usually fits into 64 bits, where a division takes a fraction of the time.
 fn multiply_divide(factor: u64, other: u128, divisor: u128) -> Option<u64> {
     if let (Ok(other), Ok(divisor)) = (u64::try_from(other), u64::try_from(divisor))
         && let Some(product) = factor.checked_mul(other)
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_quotient_is_the_same_on_both_sides_of_64_bits() {
-        // 18_446_744_074 x 10^9 is the first multiple that does not fit.
+        // 18_446_744_074 x 10^9 is the first multiple that does not fit in 64 bits.
         for bytes in [0, 1, 18_446_744_073, 18_446_744_074, 1 << 40, u64::MAX] {
             for interval in [1, 7, 999_999_999, 1_000_000_000, 3_600_000_000_000] {
                 let exact = u128::from(bytes) * NANOSECONDS_PER_SECOND / interval;

@@ -94,12 +94,12 @@ impl AddAssign<Duration> for Timestamp {
 pub struct ReleaseTime(Timestamp);
 
 impl ReleaseTime {
-    /// Creates a release time: sending is permitted from `at` on.
+    /// Creates a release time: sending is allowed from `at` on.
     pub const fn at(at: Timestamp) -> Self {
         Self(at)
     }
 
-    /// Returns whether sending is permitted at `now`.
+    /// Returns whether sending is allowed at `now`.
     pub fn is_due(self, now: Timestamp) -> bool {
         self.0 <= now
     }

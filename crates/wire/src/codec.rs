@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         self.rest.first().copied()
     }
 
-    /// Reads `length` bytes; `field` names them in errors.
+    /// Reads `length` bytes; errors refer to them as `field`.
     pub fn bytes(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) =
             self.rest.split_at_checked(length).ok_or(DecodeError::Truncated { field })?;

@@ -20,13 +20,13 @@ impl ConnectionId {
         let space = id
             .bytes
             .get_mut(..bytes.len())
-            .ok_or(DecodeError::invalid("Connection ID Length", "is above 20"))?;
+            .ok_or(DecodeError::invalid("Connection ID Length", "exceeds 20"))?;
         space.copy_from_slice(bytes);
         id.length = bytes.len() as u8;
         Ok(id)
     }
 
-    /// Reads a length byte and a connection ID; `field` names it in errors.
+    /// Reads a length byte and a connection ID; errors refer to the ID as `field`.
     pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
         let length = usize::from(reader.u8(field)?);
         if length > Self::MAX_LEN {
@@ -123,7 +123,7 @@ mod tests {
     fn connection_ids_have_at_most_twenty_bytes() {
         let id = ConnectionId::new(&[7; 20]).unwrap();
         assert_eq!((id.as_bytes(), id.len(), id.is_empty()), (&[7; 20][..], 20, false));
-        let invalid = DecodeError::invalid("Connection ID Length", "is above 20");
+        let invalid = DecodeError::invalid("Connection ID Length", "exceeds 20");
         assert_eq!(ConnectionId::new(&[7; 21]), Err(invalid));
         let mut encoded = [7; 30];
         encoded[0] = 21;

@@ -4,7 +4,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The input ended inside `field`.
+    /// The input ended in the middle of `field`.
     Truncated {
         /// The field that was being read, as named in the RFC.
         field: &'static str,
@@ -38,7 +38,7 @@ impl DecodeError {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated { field } => write!(f, "the input ends inside {field}"),
+            Self::Truncated { field } => write!(f, "unexpected end of input in {field}"),
             Self::Invalid { field, problem } => write!(f, "{field} {problem}"),
             Self::UnknownFrame { frame_type } => write!(f, "unknown frame type {frame_type:#x}"),
             Self::DuplicateParameter { id } => {

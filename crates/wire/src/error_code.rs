@@ -17,7 +17,7 @@ impl TransportErrorCode {
     pub const FLOW_CONTROL_ERROR: Self = Self::from_u32(0x03);
     /// A frame had a stream ID that exceeds the stream limit.
     pub const STREAM_LIMIT_ERROR: Self = Self::from_u32(0x04);
-    /// A frame arrived that the stream's state does not permit.
+    /// A frame arrived that the stream's state does not allow.
     pub const STREAM_STATE_ERROR: Self = Self::from_u32(0x05);
     /// The final size of a stream changed, or data was received beyond it.
     pub const FINAL_SIZE_ERROR: Self = Self::from_u32(0x06);

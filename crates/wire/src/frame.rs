@@ -292,7 +292,7 @@ fn varints_len(fields: &[VarInt]) -> usize {
 fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
     let count = VarInt::decode(reader, "Maximum Streams")?;
     if count.get() > 1 << 60 {
-        return Err(DecodeError::invalid("Maximum Streams", "is above 2^60"));
+        return Err(DecodeError::invalid("Maximum Streams", "exceeds 2^60"));
     }
     Ok(count)
 }

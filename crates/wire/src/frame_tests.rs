@@ -16,7 +16,7 @@ pub(super) fn check_round_trip(frame: Frame<'_>) {
 
     let mut reader = Reader::new(&buffer);
     assert_eq!(Frame::decode(&mut reader), Ok(frame));
-    assert_eq!(reader.rest(), [0xff], "{frame:?}: takes no more than it has");
+    assert_eq!(reader.rest(), [0xff], "{frame:?}: decoding stops at its end");
 
     for end in 0..length {
         let mut reader = Reader::new(&buffer[..end]);
@@ -27,7 +27,7 @@ pub(super) fn check_round_trip(frame: Frame<'_>) {
         let mut writer = Writer::new(&mut small);
         writer.u8(0x55).unwrap();
         assert_eq!(frame.encode(&mut writer), Err(EncodeError), "{frame:?} in {end} bytes");
-        assert_eq!(writer.filled(), [0x55], "{frame:?}: written in part");
+        assert_eq!(writer.filled(), [0x55], "{frame:?}: partially written");
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn check_bytes(frame: Frame<'_>, encoded: &[u8]) {
 pub(super) fn decode(encoded: &[u8]) -> Result<Frame<'_>, DecodeError> {
     let mut reader = Reader::new(encoded);
     let frame = Frame::decode(&mut reader)?;
-    assert!(reader.is_empty(), "{frame:?} leaves bytes behind");
+    assert!(reader.is_empty(), "{frame:?}: unread bytes remain");
     Ok(frame)
 }
 

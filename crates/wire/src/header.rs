@@ -62,8 +62,8 @@ pub const fn packet_number_len(first_byte: u8) -> usize {
 }
 
 /// Returns whether the reserved bits of a header without header protection are zero. If they are
-/// not zero once packet protection has been removed as well, that is a PROTOCOL_VIOLATION (RFC 9000
-/// §17.2, §17.3.1).
+/// still nonzero after packet protection has been removed, the peer has committed a
+/// PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
 pub const fn reserved_bits_are_zero(first_byte: u8) -> bool {
     let reserved = if is_long(first_byte) { 0x0c } else { 0x18 };
     first_byte & reserved == 0

@@ -37,7 +37,8 @@ impl PacketNumber {
         }
     }
 
-    /// Returns the length in bytes, 1 to 4, of the shortest encoding that the peer can expand (RFC 9000 §17.1, §A.2).
+    /// Returns the length in bytes, 1 to 4, of the shortest encoding that the peer can expand (RFC
+    /// 9000 §17.1, §A.2).
     ///
     /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by`
     /// is the number of packets that are sent later and may arrive before this one. It matters
@@ -85,7 +86,7 @@ impl PacketNumber {
         let mask = window.saturating_sub(1);
         let candidate = (expected & !mask) | (truncated & mask);
         let value = if candidate.saturating_add(half_window) <= expected {
-            // Use the next window, unless that is beyond the largest packet number.
+            // Use the candidate in the next window, unless it exceeds the largest packet number.
             candidate.checked_add(window).filter(|value| *value <= Self::MAX.get())
         } else if candidate > expected.saturating_add(half_window) {
             candidate.checked_sub(window)

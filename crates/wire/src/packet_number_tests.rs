@@ -103,7 +103,8 @@ fn the_ends_of_the_space() {
         let mask = u64::MAX >> (64 - 8 * length);
         let last = Some(PacketNumber::MAX);
         assert_eq!(PacketNumber::decode(mask, length, last), PacketNumber::MAX);
-        // The nearest candidate is beyond the last packet number, so the result is the candidate before it.
+        // The nearest candidate is beyond the last packet number, so the result is the candidate
+        // before it.
         let below = PacketNumber::MAX.get() - mask;
         assert_eq!(PacketNumber::decode(0, length, last), number(below));
         assert_eq!(PacketNumber::decode(0, length, None), PacketNumber::ZERO);

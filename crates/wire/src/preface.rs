@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Preface {
-//!   Form (8)             0x01: addresses of IPv4, 0x02: of IPv6
+//!   Form (8)             0x01: IPv4 addresses, 0x02: IPv6 addresses
 //!   Client Port (16)
 //!   Client (32 or 128)   the client's IP address
 //!   Local (32 or 128)    the IP address of the balancer that the client sends to
@@ -14,8 +14,8 @@
 //!
 //! A packet of QUIC version 1 or 2 does not begin with either form of the preface, unless its
 //! sender has cleared the QUIC bit (RFC 9287). So a balancer that sends its own packets without a
-//! preface, such as health checks, must not clear that bit, and a server does not permit clients
-//! whose first packet arrives without a preface to clear it.
+//! preface, such as health checks, must not clear that bit, and a server must not let a client
+//! clear it if the client's first packet arrived without a preface.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -39,7 +39,8 @@ pub const V6_LEN: usize = 35;
 pub const MAX_LEN: usize = V6_LEN;
 
 impl Preface {
-    /// Returns the encoded bytes and their number. IPv4-mapped IPv6 addresses are encoded as IPv4.
+    /// Returns the encoded bytes and how many there are. IPv4-mapped IPv6 addresses are encoded as
+    /// IPv4.
     pub fn encode(&self) -> ([u8; MAX_LEN], usize) {
         let mut octets = [0; MAX_LEN];
         let [form, port_high, port_low, addresses @ ..] = &mut octets;
@@ -100,8 +101,8 @@ fn rest(datagram: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns whether a datagram begins with two apparent prefaces, as it does if it has passed two
-/// balancers that prepend one.
+/// Returns whether a datagram begins with two apparent prefaces, as it does after passing through
+/// two balancers that prepend one.
 pub fn may_be_two_prefaces(datagram: &[u8]) -> bool {
     rest(datagram).is_some_and(may_be_preface)
 }

@@ -2,14 +2,14 @@
 //! (draft-ietf-quic-load-balancers).
 //!
 //! ```text
-//! First Octet (8)    config rotation (3), length of what follows or random bits (5)
-//! Server ID (8..)    who issued the ID
-//! Nonce (32..)       what tells two IDs of a server apart
-//! Further (..)       what the server adds for itself
+//! First Octet (8)    config rotation (3), length of the rest or random bits (5)
+//! Server ID (8..)    the server that issued the ID
+//! Nonce (32..)       distinguishes the IDs of a server
+//! Additional (..)    octets for the server's own use
 //! ```
 //!
-//! With a key, the server ID and nonce are encrypted, in one pass of AES if they have 16 octets
-//! together, and otherwise in four passes. Additional octets are not encrypted.
+//! With a key, the server ID and nonce are encrypted, in one AES pass if they have 16 octets in
+//! total, and otherwise in four passes. Additional octets are not encrypted.
 
 mod cipher;
 
@@ -93,7 +93,7 @@ pub enum ConfigError {
     NonceLength(usize),
     /// The server ID and the nonce together would be longer than 19 octets.
     BlockLength(usize),
-    /// The whole connection ID would be longer than the 20 octets that QUIC version 1 permits.
+    /// The connection ID would be longer than the 20 octets that QUIC version 1 allows.
     IdLength(usize),
 }
 
@@ -101,19 +101,22 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerIdLength(length) => {
-                write!(f, "a server ID has 1 to {MAX_SERVER_ID_LEN} octets, not {length}")
+                write!(
+                    f,
+                    "invalid server ID length {length}: expected 1 to {MAX_SERVER_ID_LEN} octets"
+                )
             }
             Self::NonceLength(length) => {
-                write!(f, "a nonce has at least {MIN_NONCE_LEN} octets, not {length}")
+                write!(f, "invalid nonce length {length}: expected at least {MIN_NONCE_LEN} octets")
             }
             Self::BlockLength(length) => write!(
                 f,
-                "server ID and nonce have at most {MAX_BLOCK_LEN} octets together, not {length}"
+                "server ID and nonce have {length} octets in total: expected at most {MAX_BLOCK_LEN}"
             ),
             Self::IdLength(length) => {
                 write!(
                     f,
-                    "a connection ID has at most {} octets, not {length}",
+                    "invalid connection ID length {length}: expected at most {} octets",
                     ConnectionId::MAX_LEN
                 )
             }
@@ -136,11 +139,11 @@ pub struct IdCodec {
 }
 
 impl IdCodec {
-    /// Creates a codec for `config`, with these lengths of the server ID and the nonce in octets.
-    /// Without a key, anyone can read the server ID.
+    /// Creates a codec for `config` with the given lengths of the server ID and the nonce, in
+    /// octets. Without a key, anyone can read the server ID.
     ///
     /// # Errors
-    /// If the draft does not permit the lengths (§5.3).
+    /// Returns an error if the draft does not allow the lengths (§5.3).
     pub fn new(
         config: ConfigId,
         server_id_len: usize,
@@ -172,7 +175,7 @@ impl IdCodec {
     /// Sets the number of octets after the nonce, which are not encrypted (§5.4).
     ///
     /// # Errors
-    /// If IDs would be longer than 20 octets.
+    /// Returns an error if IDs would be longer than 20 octets.
     pub fn with_extra(mut self, extra_len: usize) -> Result<Self, ConfigError> {
         self.extra_len = extra_len;
         match self.id_len() {
@@ -220,8 +223,8 @@ impl IdCodec {
         self.server_id_len.saturating_add(self.nonce_len)
     }
 
-    /// Encodes a connection ID of `server`. `random` provides the low five bits of the first octet
-    /// unless that states the length. Returns `None` if a length does not match the configuration.
+    /// Encodes a connection ID of `server`. `random` provides the low five bits of the first octet,
+    /// unless they state the length. Returns `None` if a length does not match the configuration.
     pub fn encode(
         &self,
         server: &ServerId,
@@ -251,7 +254,7 @@ impl IdCodec {
     }
 
     /// Returns the server ID in a connection ID, which may be followed by other octets, since a
-    /// short header does not state the length. `None` if the ID is too short or has another
+    /// short header does not state the length. `None` if the ID is too short or belongs to another
     /// configuration.
     pub fn decode(&self, id: &[u8]) -> Option<ServerId> {
         let (first, rest) = id.split_first()?;

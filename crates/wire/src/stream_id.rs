@@ -25,8 +25,8 @@ pub enum Direction {
 pub struct StreamId(VarInt);
 
 impl StreamId {
-    /// Returns the ID of the stream with number `index`, from 0, of its type; `None` if `index`
-    /// exceeds 2^60 - 1.
+    /// Returns the ID of the stream with this zero-based `index` among streams of its type; `None`
+    /// if `index` exceeds 2^60 - 1.
     pub fn new(initiator: Initiator, direction: Direction, index: u64) -> Option<Self> {
         let kind = u64::from(initiator == Initiator::Server)
             | (u64::from(direction == Direction::Unidirectional) << 1);
@@ -58,7 +58,7 @@ impl StreamId {
         if self.0.get() & 2 == 0 { Direction::Bidirectional } else { Direction::Unidirectional }
     }
 
-    /// Returns the stream's number among the streams of its type, from 0.
+    /// Returns the stream's zero-based index among the streams of its type.
     pub const fn index(self) -> u64 {
         self.0.get() >> 2
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for StreamId {
 mod tests {
     use super::*;
 
-    /// RFC 9000 §2.1, table 1.
+    /// Tests table 1 in RFC 9000 §2.1.
     #[test]
     fn the_two_low_bits_are_the_stream_type() {
         use Direction::{Bidirectional, Unidirectional};

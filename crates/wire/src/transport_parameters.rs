@@ -40,7 +40,7 @@ pub struct TransportParameters {
     pub initial_max_streams_bidi: VarInt,
     /// The number of unidirectional streams that the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_uni: VarInt,
-    /// The exponent of the ACK Delay field, which counts units of 2^exponent microseconds; at most 20.
+    /// The exponent of the ACK Delay field, whose unit is 2^exponent microseconds; at most 20.
     pub ack_delay_exponent: VarInt,
     /// The maximum delay of an acknowledgment, in milliseconds; below 2^14.
     pub max_ack_delay: VarInt,
@@ -95,7 +95,7 @@ impl TransportParameters {
     const GREASE_QUIC_BIT: u64 = 0x2ab2;
     const MIN_ACK_DELAY: u64 = 0xff04_de1b;
     /// The deployed identifier of `reset_stream_at`. The latest draft uses another identifier,
-    /// which according to the draft will change.
+    /// which it says will change.
     const RESET_STREAM_AT: u64 = 0x17_f758_6d2c_b571;
     const RESET_STREAM_AT_IN_LATEST_DRAFT: u64 = 0x1d;
 

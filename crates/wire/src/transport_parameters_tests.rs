@@ -21,12 +21,12 @@ fn invalid(field: &'static str, problem: &'static str) -> Result<TransportParame
     Err(DecodeError::invalid(field, problem))
 }
 
-const OUT_OF_RANGE: &str = "is out of the range of RFC 9000 §18.2";
+const OUT_OF_RANGE: &str = "is outside the range in RFC 9000 §18.2";
 const EMPTY: &str = "is empty";
-const LONG: &str = "is longer than its value";
+const LONG: &str = "has trailing bytes";
 const LONG_ID: &str = "is longer than 20 bytes";
-const WITHOUT_IDS: &str = "comes from a server without connection IDs";
-const FROM_CLIENT: &str = "comes from a client";
+const WITHOUT_IDS: &str = "was sent by a server with a zero-length connection ID";
+const FROM_CLIENT: &str = "was sent by a client";
 
 #[test]
 fn absent_parameters_have_their_defaults() {
@@ -199,7 +199,7 @@ fn version_information_on_the_wire() {
     assert_eq!(from_server("").unwrap().version_information, None);
 }
 
-/// RFC 9368 §4.
+/// Tests the rules of RFC 9368 §4.
 #[test]
 fn version_information_that_cannot_be_parsed() {
     let from = |text: &str, from| TransportParameters::decode(&hex(text), from);
@@ -209,7 +209,7 @@ fn version_information_that_cannot_be_parsed() {
         for text in ["1103 000000", "1105 0000000100", "110b 00000001 00000001 000000"] {
             assert_eq!(
                 from(text, initiator),
-                invalid("version_information", "ends inside a version")
+                invalid("version_information", "ends in the middle of a version")
             );
         }
         for text in ["1108 00000000 00000001", "110c 00000001 00000001 00000000"] {
@@ -217,7 +217,7 @@ fn version_information_that_cannot_be_parsed() {
         }
     }
     let unlisted = "110c 00000001 6b3343cf 1a2a3a4a";
-    let problem = "does not list the version that it chooses";
+    let problem = "does not list the chosen version";
     assert_eq!(from(unlisted, Initiator::Client), invalid("version_information", problem));
     assert!(from(unlisted, Initiator::Server).is_ok());
 }
@@ -231,7 +231,7 @@ fn more_versions_than_are_kept() {
     assert_eq!(from_server(&list(66)), too_many);
 }
 
-/// RFC 9287 §3.
+/// Tests the parameter of RFC 9287 §3.
 #[test]
 fn grease_quic_bit_on_the_wire() {
     let parameters = from_server("6ab2 00").unwrap();
@@ -240,7 +240,7 @@ fn grease_quic_bit_on_the_wire() {
     assert_eq!(from_server("6ab2 01 00"), invalid("grease_quic_bit", LONG));
 }
 
-/// draft-ietf-quic-ack-frequency §3.
+/// Tests the parameter of draft-ietf-quic-ack-frequency §3.
 #[test]
 fn min_ack_delay_on_the_wire() {
     let parameters = from_server("c0000000ff04de1b 02 43e8").unwrap();
@@ -256,7 +256,7 @@ fn min_ack_delay_on_the_wire() {
 
 #[test]
 fn min_ack_delay_is_no_longer_than_max_ack_delay() {
-    let above = invalid("min_ack_delay", "is above max_ack_delay");
+    let above = invalid("min_ack_delay", "exceeds max_ack_delay");
     // 25,000 and 25,001 microseconds with the default max_ack_delay of 25 ms.
     assert!(from_server("c0000000ff04de1b 04 800061a8").is_ok());
     assert_eq!(from_server("c0000000ff04de1b 04 800061a9"), above);
@@ -265,7 +265,7 @@ fn min_ack_delay_is_no_longer_than_max_ack_delay() {
     assert_eq!(from_server("c0000000ff04de1b 04 800061a8 0b01 18"), above);
 }
 
-/// draft-ietf-quic-reliable-stream-reset §3.
+/// Tests the parameter of draft-ietf-quic-reliable-stream-reset §3.
 #[test]
 fn reset_stream_at_on_the_wire() {
     for either in ["c017f7586d2cb571 00", "1d 00"] {
@@ -349,7 +349,8 @@ proptest! {
             // If the input is truncated between two parameters, the result is a shorter list;
             // anywhere else, truncation is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
-            // reset_stream_at is written with two identifiers, 2 bytes for the second, and read with either.
+            // reset_stream_at is written with two identifiers, the second of which takes 2 bytes,
+            // and read with either.
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end + 2));
         }
     }

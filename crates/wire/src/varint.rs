@@ -49,7 +49,7 @@ impl VarInt {
         }
     }
 
-    /// Reads a variable-length integer; `field` names it in errors.
+    /// Reads a variable-length integer; errors refer to it as `field`.
     pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
         let first = reader.peek().ok_or(DecodeError::Truncated { field })?;
         let value = match first >> 6 {

@@ -7,7 +7,7 @@ use clearway_wire::quic_lb::{ConfigId, ServerId};
 use super::Pool;
 use crate::AddressFault;
 
-/// The reason that servers cannot form a pool.
+/// The reason why servers cannot form a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PoolError {
@@ -71,45 +71,45 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ConfigTwice(config) => {
-                write!(f, "there are two configurations {}", config.number())
+                write!(f, "configuration {} is defined twice", config.number())
             }
             Self::TooManyServers(count) => {
-                write!(f, "a pool has at most {} servers, not {count}", Pool::MAX_SERVERS)
+                write!(f, "a pool can have at most {} servers, not {count}", Pool::MAX_SERVERS)
             }
             Self::NameTwice(name) => write!(f, "two servers have the name {name:?}"),
             Self::KeyTwice([one, other]) => write!(
                 f,
-                "the names {one:?} and {other:?} have the same hash: one of the servers needs another name"
+                "the names {one:?} and {other:?} have the same hash: rename one of the servers"
             ),
             Self::AddressTwice { names: [one, other], address } => {
                 write!(f, "servers {one:?} and {other:?} have the same address, {address}")
             }
             Self::NoDestination { name, address } => {
-                write!(f, "server {name:?} has the address {address}, which no server can have")?;
+                write!(f, "server {name:?} has the invalid address {address}")?;
                 AddressFault::of(*address).map_or(Ok(()), |fault| write!(f, ": {fault}"))
             }
             Self::IdTwice { names: [one, other], config, id } if one == other => {
                 let config = config.number();
-                write!(f, "server {one:?} has the server ID {id} of configuration {config} twice")
+                write!(f, "server {one:?} has the server ID {id} twice in configuration {config}")
             }
             Self::IdTwice { names: [one, other], config, id } => write!(
                 f,
-                "servers {one:?} and {other:?} have the same server ID of configuration {}, {id}",
+                "servers {one:?} and {other:?} have the same server ID in configuration {}, {id}",
                 config.number()
             ),
             Self::NoConfig { name, config } => write!(
                 f,
-                "server {name:?} has a server ID of configuration {}, which does not exist",
+                "server {name:?} has a server ID for configuration {}, which does not exist",
                 config.number()
             ),
             Self::IdLength { name, id, expected } => write!(
                 f,
-                "server {name:?} has the server ID {id} of {} octets, but its configuration has server IDs of {expected}",
+                "server {name:?} has the server ID {id} of {} octets, but its configuration requires {expected}",
                 id.as_bytes().len()
             ),
             Self::ConnectionIdLength { name, length } => write!(
                 f,
-                "server {name:?} has connection IDs of {length} octets, but a connection ID has at most {}",
+                "server {name:?} has connection IDs of {length} octets, but the maximum is {}",
                 ConnectionId::MAX_LEN
             ),
         }

@@ -5,7 +5,7 @@
 //! example behind a NAT that assigns the former port again. But the address may belong to another
 //! client by now, so the new ID must not evict any of the connection's own IDs. Instead, it creates
 //! a *branch*: a separate entry, which takes over the address, leads to the same server, and from
-//! then on learns like a connection. Of the two, the one that is used survives.
+//! then on learns like a connection. Of the two entries, the one that is used survives.
 //!
 //! Branches are unverified, so a connection and all its descendants share four slots. A new branch
 //! takes the least recently used slot, except for that of its parent. The slots are computed from

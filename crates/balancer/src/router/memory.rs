@@ -1,4 +1,4 @@
-//! What a router remembers about datagrams with unroutable connection IDs.
+//! The state that a router keeps for datagrams with unroutable connection IDs.
 
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
@@ -19,7 +19,7 @@ use crate::{Pool, ServerKey};
 /// longer ones exist in neither version 1 nor version 2.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
-/// The keys of a connection: the ID that the server was seen to use, with which the entry is
+/// The keys of a connection: the ID that the server was observed to use, with which the entry is
 /// created; the latest ID that the client began to use and the previous one, both of which it uses
 /// while it validates a path; the client's address; and its previous address.
 const KEYS: usize = 5;
@@ -32,8 +32,8 @@ const FORMER_ADDRESS: usize = 4;
 /// How many times per lifetime other routers are updated about a connection in use.
 const UPDATES_PER_LIFETIME: u32 = 4;
 
-/// Time of the last use of connection IDs of each length. Lengths that were not used for the
-/// lifetime are forgotten.
+/// For each length, the time at which a connection ID of that length was last used. Lengths that
+/// were not used for the lifetime are forgotten.
 #[derive(Debug)]
 pub(super) struct Lengths {
     pub(super) used: [Option<Timestamp>; ConnectionId::MAX_LEN + 1],
@@ -59,11 +59,11 @@ impl Lengths {
 /// long headers), a client's address alone, or a connection ID that a server has just issued to a
 /// server. They evict each other.
 ///
-/// *Learned* are the connections whose client has used a connection ID that a server had sent to it
-/// in a long header, which proves that it receives packets at its address. They are not evicted.
-/// Each has two addresses, the client's latest and its previous one, and three IDs: the first one,
-/// and the two that the client began to use last. So their number grows only with what clients have
-/// proved, whatever anyone sends after that, except for a few [branches](super::branches).
+/// *Learned connections* are those whose client has used a connection ID that a server had sent to
+/// it in a long header, which proves that the client receives packets at its address. They are not
+/// evicted. Each has two addresses, the client's latest and its previous one, and three IDs: the
+/// first one, and the two that the client began to use last. So each proof adds a bounded number of
+/// IDs, no matter what anyone sends later, except for a few [branches](super::branches).
 #[derive(Debug)]
 pub(super) struct Memory {
     key: [u64; 2],
@@ -79,7 +79,7 @@ impl Memory {
     pub(super) const BYTES_PER_FLOW: usize = Table::<1>::BYTES_PER_ENTRY;
     pub(super) const BYTES_PER_LEARNED: usize = Table::<KEYS>::BYTES_PER_ENTRY;
 
-    /// Creates a memory whose hashes have this `key`, which is that of `shared`.
+    /// Creates an empty memory whose hashes use this `key`, which must equal that of `shared`.
     pub(super) fn new(limits: Limits, key: [u64; 2], shared: Option<Arc<SharedIds>>) -> Self {
         let used = [None; ConnectionId::MAX_LEN + 1];
         Self {
@@ -133,7 +133,7 @@ impl Memory {
         self.ids
     }
 
-    /// Returns how many updates about an ID found no room among the shared IDs.
+    /// Returns how many updates about an ID were dropped because the shared IDs were full.
     pub(super) fn unpublished(&self) -> u64 {
         self.unpublished
     }
@@ -144,7 +144,7 @@ impl Memory {
         self.learned.expire(now);
     }
 
-    /// Selects the server of a long header of `client`.
+    /// Selects the server for a long header from `client`.
     pub(super) fn long(
         &mut self,
         now: Timestamp,
@@ -160,7 +160,8 @@ impl Memory {
         if of_id.is_some() {
             self.use_id(now, id, address);
         }
-        // If the client's own ID is empty or reused, the flow may belong to an earlier connection.
+        // If the client's own ID has zero length or is reused, the flow may belong to an earlier
+        // connection.
         if let Some(server) = of_flow.filter(|server| of_id.is_none_or(|of_id| of_id == *server)) {
             self.flows.touch(now, flow);
             return Some((server, Means::Flow));
@@ -179,7 +180,8 @@ impl Memory {
         Some((server, means))
     }
 
-    /// Selects the server of a short header of `client`. `octets` follow the first octet.
+    /// Selects the server for a short header from `client`. `octets` is everything after the first
+    /// octet.
     pub(super) fn short(
         &mut self,
         now: Timestamp,
@@ -229,15 +231,15 @@ impl Memory {
     /// Returns the server of an ID or an address, if it is reachable.
     fn find(&mut self, now: Timestamp, pool: &Pool, key: Fingerprint) -> Option<ServerKey> {
         let of_connection = self.learned.find(now, key).map(|entry| entry.server);
-        // While the server of a connection is down, its client is tracked as a new one.
+        // While the server of a connection is down, its client is tracked as a new client.
         of_connection.filter(|server| is_reachable(pool, *server)).or_else(|| {
             let of_newcomer = self.flows.find(now, key).map(|entry| entry.server);
             of_newcomer.filter(|server| is_reachable(pool, *server))
         })
     }
 
-    /// Returns the known ID that a short header begins with. The longest ones are tried first,
-    /// since a longer ID may begin with a short one by chance.
+    /// Returns the known ID that a short header begins with. The longest IDs are tried first, since
+    /// a longer ID may begin with a short one by chance.
     fn find_id(
         &mut self,
         now: Timestamp,
@@ -268,7 +270,7 @@ impl Memory {
     }
 
     /// Returns the server of an ID that another router has learned, if it is reachable. This router
-    /// then remembers the connection, if it has room.
+    /// then also keeps the connection, if it has room.
     fn find_shared(&mut self, now: Timestamp, pool: &Pool, id: Fingerprint) -> Option<ServerKey> {
         let known = self.shared.as_ref()?.find(now, id)?;
         if !is_reachable(pool, known.server) {
@@ -372,7 +374,7 @@ impl Memory {
         self.flows.put(now, address, server);
     }
 
-    /// Learns an unknown ID from a known address: its server has issued it in an encrypted packet.
+    /// Learns an unknown ID from a known address: the server has issued it in an encrypted packet.
     fn learn_from_client(
         &mut self,
         now: Timestamp,
@@ -399,7 +401,7 @@ impl Memory {
         let length = usize::from(id_len);
         let Some(id) = octets.get(..length).filter(|_| LEARNABLE.contains(&length)) else { return };
         let id = self.id(id);
-        // It may belong to an unreachable server.
+        // The ID may belong to an unreachable server.
         if self.learned.find(now, id).is_some() || self.flows.find(now, id).is_some() {
             return;
         }
@@ -414,7 +416,7 @@ impl Memory {
     }
 
     /// Returns whether `address` is the latest address of its connection's client, as far as this
-    /// and other routers know. Otherwise, another client may have it by now.
+    /// and other routers know. Otherwise, the address may belong to another client by now.
     fn is_there(&mut self, now: Timestamp, address: Fingerprint) -> bool {
         let Some(connection) = self.learned.find(now, address) else { return false };
         let (first, known) = (connection.key(FIRST_ID), connection.key(ADDRESS));

@@ -3,20 +3,20 @@
 //! ```text
 //! Format (8) = 1
 //! Key (128)             of the fingerprints
-//! Lengths (21 x 64)     how long ago IDs of each length were used, or all ones
+//! Lengths (21 x 64)     time since IDs of each length were last used, or all ones
 //! Flows                 a table of entries with one fingerprint
 //! Learned               a table of entries with five fingerprints
 //!
 //! Table {
 //!   Count (32)
-//!   Entry (..) ...      that first which was not used for the longest time
+//!   Entry (..) ...      least recently used first
 //! }
 //! Entry {
 //!   Fingerprint (64) ... 0 for none
 //!   Server (64)
 //!   Age (64)
 //!   ID Length (8)
-//!   Flags (8)            1: of a connection ID of the server, 2: it was refused, 4: a branch
+//!   Flags (8)            1: server's connection ID, 2: rejected by the full table, 4: branch
 //! }
 //! ```
 //! Times are stored in nanoseconds.

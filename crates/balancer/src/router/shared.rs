@@ -11,7 +11,7 @@ use super::Limits;
 use super::table::Fingerprint;
 use crate::ServerKey;
 
-/// The IDs are divided among this many locks, so that threads rarely wait for each other.
+/// Number of locks among which the IDs are divided, so that threads rarely wait for each other.
 const STRIPES: usize = 64;
 /// Number of IDs kept per connection: the first one, and the two that the client has adopted most
 /// recently.
@@ -30,7 +30,7 @@ const IDS: usize = 3;
 pub struct SharedIds {
     key: [AtomicU64; 2],
     lifetime: Duration,
-    /// Bit mask of the lengths of IDs seen so far: bit `n` stands for `n` octets.
+    /// Bit mask of the lengths of IDs seen so far: bit `n` represents `n` octets.
     lengths: AtomicU32,
     stripes: Vec<Mutex<Stripe>>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     pub(super) is_branch: bool,
 }
 
-/// What is known about an ID.
+/// The data about an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
     of: Connection,
@@ -104,7 +104,7 @@ impl SharedIds {
         self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
     }
 
-    /// Returns whether there has been an ID of this length.
+    /// Returns whether an ID of this length has been recorded.
     pub(super) fn has_length(&self, length: usize) -> bool {
         let bit = u32::try_from(length).ok().and_then(|length| 1_u32.checked_shl(length));
         bit.is_some_and(|bit| self.lengths.load(Ordering::Relaxed) & bit != 0)

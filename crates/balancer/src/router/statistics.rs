@@ -33,8 +33,8 @@ pub struct RouterStatistics {
     /// [`SharedIds`](super::SharedIds) was full: a client whose packets arrive at another router
     /// after an address change may lose its connection.
     pub unpublished: u64,
-    /// Number of long-header packets from servers whose connection ID names another server. The
-    /// server IDs of these servers differ from those in the pool, and their connections are
+    /// Number of long-header packets from servers whose connection ID identifies another server.
+    /// The server IDs of these servers differ from those in the pool, and their connections are
     /// misrouted.
     pub contradicting: u64,
 }

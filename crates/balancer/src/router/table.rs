@@ -8,8 +8,8 @@ use clearway_units::Timestamp;
 use super::statistics::TableStatistics;
 use crate::ServerKey;
 
-/// Key of an entry: a 64-bit hash with a secret key. Collisions only happen by chance, and nobody
-/// outside can search for one.
+/// Key of an entry: a 64-bit hash with a secret key. Collisions happen only by chance, and an
+/// attacker cannot search for one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fingerprint(NonZeroU64);
 
@@ -36,7 +36,7 @@ impl Fingerprint {
 /// Number of index bits that select one of an entry's keys: there are up to eight.
 const KEY_BITS: u32 = 3;
 
-/// Placeholder for a missing number.
+/// Placeholder for a missing entry number.
 const NONE: u32 = u32::MAX;
 
 /// Maximum number of expired entries to remove at a time. This is more than are created at a time,
@@ -47,7 +47,7 @@ const EXPIRED_AT_A_TIME: usize = 4;
 #[derive(Debug)]
 pub(super) struct Entry<const K: usize> {
     pub(super) keys: [Option<Fingerprint>; K],
-    /// The server that it leads to.
+    /// The server that the entry leads to.
     pub(super) server: ServerKey,
     pub(super) used: Timestamp,
     /// The next less recently used entry.
@@ -56,15 +56,15 @@ pub(super) struct Entry<const K: usize> {
     newer: u32,
     /// The length of the connection's IDs in octets; 0 if unknown.
     pub(super) id_len: u8,
-    /// Whether it belongs to a connection ID that the server was seen to use.
+    /// Whether the entry belongs to a connection ID that the server was observed to use.
     pub(super) is_of_server: bool,
-    /// Whether it belongs in another table, which is full.
+    /// Whether the entry belongs in another table, which is full.
     pub(super) was_refused: bool,
-    /// Whether it is a branch: an unverified client that uses an unknown ID at a connection's
-    /// previous address.
+    /// Whether the entry is a branch: an unverified client that uses an unknown ID at a
+    /// connection's previous address.
     pub(super) is_branch: bool,
-    /// The period in which other routers were last updated about it; the number repeats only after
-    /// its lifetime.
+    /// The period in which other routers were last updated about the entry; the number repeats only
+    /// after the entry's lifetime.
     pub(super) last_published: Option<u8>,
 }
 
@@ -87,7 +87,7 @@ impl<const K: usize> Entry<K> {
     }
 }
 
-/// All memory is allocated at the beginning.
+/// A table that allocates all of its memory on creation.
 #[derive(Debug)]
 pub(super) struct Table<const K: usize> {
     entries: Vec<Entry<K>>,
@@ -96,15 +96,15 @@ pub(super) struct Table<const K: usize> {
     /// The least recently used entry.
     oldest: u32,
     newest: u32,
-    /// Hash table with linear probing, at least half of it free. Each number is that of the entry,
-    /// times eight, plus the number of the key.
+    /// Hash table with linear probing, at least half of it free. Each value is the number of the
+    /// entry, times eight, plus the number of the key.
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
     branches: usize,
 }
 
-/// Branches may be 1/`BRANCHES` of a table.
+/// Branches may take up at most 1/`BRANCHES` of a table.
 const BRANCHES: usize = 4;
 
 impl<const K: usize> Table<K> {
@@ -148,7 +148,7 @@ impl<const K: usize> Table<K> {
         self.entry_mut(number)
     }
 
-    /// Marks the entry as used: its lifetime begins again.
+    /// Marks the entry as used, which restarts its lifetime.
     pub(super) fn touch(&mut self, now: Timestamp, key: Fingerprint) {
         let Some(number) = self.number(key) else { return };
         self.unlink(number);
@@ -256,7 +256,7 @@ impl<const K: usize> Table<K> {
         self.branches = self.branches.saturating_add(branches);
     }
 
-    /// Counts an entry of another table that found no room here.
+    /// Counts an entry of another table that was rejected because this table is full.
     pub(super) fn refuse(&mut self) {
         self.counts.refused = self.counts.refused.saturating_add(1);
     }
@@ -281,7 +281,7 @@ impl<const K: usize> Table<K> {
         self.entry(self.number(of)?)?.key(which)
     }
 
-    /// Removes this key from its entry, which remains.
+    /// Removes this key from its entry, which remains in the table.
     pub(super) fn forget_key(&mut self, key: Fingerprint) {
         if let Some(place) = self.find_place(key) {
             self.take_key(place);
@@ -400,7 +400,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Returns the number of the entry at a place, and which of its keys is there.
+    /// Returns the number of the entry at a position of the index, and which of its keys is there.
     fn at(&self, place: usize) -> Option<(u32, usize)> {
         let number = self.index.get(place).copied().filter(|number| *number != NONE)?;
         Some((number >> KEY_BITS, (number & ((1 << KEY_BITS) - 1)) as usize))
@@ -411,7 +411,7 @@ impl<const K: usize> Table<K> {
         self.entry(number)?.key(which)
     }
 
-    /// Returns the place of `key`, or the free place where it would be.
+    /// Returns the position of `key` in the index, or the free position where it would be.
     fn place(&self, key: Fingerprint) -> usize {
         let mut place = self.home(key);
         while self.key_at(place).is_some_and(|other| other != key) {
@@ -436,7 +436,7 @@ impl<const K: usize> Table<K> {
         self.set(place, number << KEY_BITS | which as u32);
     }
 
-    /// Removes the key at a place from its entry.
+    /// Removes the key at a position of the index from its entry.
     fn take_key(&mut self, place: usize) {
         let Some((number, which)) = self.at(place) else { return };
         self.free(place);
@@ -451,7 +451,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Frees a place, and moves the following ones that would no longer be found.
+    /// Frees a position, and moves the keys after it that would no longer be found.
     fn free(&mut self, mut free: usize) {
         let mut place = free;
         self.set(free, NONE);

@@ -97,7 +97,7 @@ fn an_entry_is_found_by_each_of_its_keys() {
     table.add(at(0), of(2), server(2));
     table.set_key(of(2), 2, of(22));
     assert_eq!(table.find(at(0), of(22)).unwrap().server, server(2));
-    assert_eq!(table.find(at(0), of(1)).unwrap().key(2), None, "the other one has it now");
+    assert_eq!(table.find(at(0), of(1)).unwrap().key(2), None, "the other entry has this key now");
     table.remove(of(11));
     assert!([1, 11, 21].into_iter().all(|number| !is_known(&mut table, 0, number)));
     assert_eq!(table.statistics().entries, 1);

@@ -270,7 +270,7 @@ fn numbers_out_of_their_ranges_and_values_of_another_type() {
 fn configs_that_cannot_be() {
     says(
         &change("nonce-length = 14", "nonce-length = »18"),
-        "at most 19 octets together, not 20",
+        "have 20 octets in total: expected at most 19",
         "shorten",
     );
     says(
@@ -334,7 +334,7 @@ fn servers_that_are_too_many() {
     assert!(parse(&file(Pool::MAX_SERVERS)).is_ok());
     let message = fault(&file(Pool::MAX_SERVERS + 1));
     let line = 3 * Pool::MAX_SERVERS + 2;
-    says(&message, &format!("f:{line}:8: a pool has at most"), "distribute them");
+    says(&message, &format!("f:{line}:8: a pool can have at most"), "distribute them");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn server_ids_that_cannot_be() {
         "\"0a0\" is not a server ID",
         "two hexadecimal digits for each",
     );
-    says(&change("\"0a01\"", "»\"\""), "a server ID has 1 to 15 octets, not 0", "");
+    says(&change("\"0a01\"", "»\"\""), "invalid server ID length 0: expected 1 to 15 octets", "");
     says(&change("\"0a01\"", "»\"0a0102\""), "0a0102 has 3 octets", "server-id-length = 2");
     says(&change("1 = \"0x01", "»8 = \"0x01"), "\"8\" is not the id of a config", "0 to 6");
     says(

@@ -102,7 +102,7 @@ async fn servers_that_contradict_each_other_are_told_with_their_places() {
     assert_eq!(failure.to_string(), expected);
     updates.send((1, Ok(vec![entry("b", "1.2.3.4:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err().to_string();
-    assert!(failure.contains("the same server ID of configuration 0, 01020304"), "{failure}");
+    assert!(failure.contains("the same server ID in configuration 0, 01020304"), "{failure}");
     updates.send((1, Ok(vec![entry("b", "[2001:db8::1]:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err().to_string();
     assert!(failure.contains("slice of b: the server ID of the address"), "{failure}");

@@ -36,7 +36,7 @@ fn the_initial_window_follows_the_datagram_size_until_it_is_used() {
         sender.controller.on_max_datagram_size(1400);
         assert_eq!(sender.window(), 24_000, "a larger datagram keeps the window (RFC 9002 §7.2)");
         sender.controller.on_max_datagram_size(20_000);
-        assert_eq!(sender.window(), 40_000, "and its bounds hold");
+        assert_eq!(sender.window(), 40_000, "the window stays within its bounds");
     }
 }
 
@@ -76,7 +76,7 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 #[test]
 fn bytes_carried_in_conservative_slow_start_do_not_count_in_full_after_it() {
     // Up to three bytes are carried over, each worth a quarter. When the delay disappears, these
-    // bytes must not count in full: growth never exceeds the acknowledged bytes (S6).
+    // bytes must not count in full: growth must not exceed the acknowledged bytes (S6).
     for (algorithm, odd) in LOSS_BASED.into_iter().flat_map(|a| [1, 2, 3].map(|odd| (a, odd))) {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -101,7 +101,7 @@ fn bytes_carried_in_conservative_slow_start_do_not_count_in_full_after_it() {
 
 #[test]
 fn conservative_slow_start_grows_by_a_quarter() {
-    // Row 31: no further growth is added to the window, and the phase is not recovery.
+    // Row 31: no additional growth is added to the window, and the phase is not recovery.
     for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -167,7 +167,7 @@ fn the_window_does_not_grow_while_application_limited() {
             sender.send(0);
             sender.wait(ms(50));
             sender.acknowledge_all();
-            // Two rounds, so that the last window-limited round is past.
+            // After two rounds, the last window-limited round no longer counts.
             for _ in 0..2 {
                 sender.send(3);
                 sender.wait(ms(50));
@@ -215,7 +215,7 @@ fn acks_at_one_instant_grow_the_window_like_a_single_ack() {
             let windows = [1, 7, usize::MAX].map(|batch| {
                 let mut sender = Sender::avoiding(algorithm, datagrams, ms(100));
                 sender.fill();
-                // Far along the curve, where the target is one and a half windows.
+                // This is far along the curve, where the target is one and a half windows.
                 sender.wait(ms(60_000));
                 while !sender.flight.is_empty() {
                     sender.acknowledge_first(batch);

@@ -269,7 +269,7 @@ fn a_cut_whose_losses_all_arrived_is_undone() {
         sender.settle_one(Fate::Lost);
         let lost = sender.lost.clone();
         sender.arrives_late(lost[1], 1);
-        assert!(sender.target() < before.window, "one is still missing");
+        assert!(sender.target() < before.window, "one packet is still missing");
         sender.arrives_late(lost[2], 0);
         let after = sender.snapshot();
         assert_eq!(after.window, before.window);

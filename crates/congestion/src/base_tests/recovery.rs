@@ -44,7 +44,7 @@ fn the_reduction_is_spread_over_the_round_trip() {
             windows.push(sender.window());
         });
         assert_eq!(sender.snapshot().phase, Phase::Recovery);
-        // There are no pauses or bursts: equally much is sent in each tenth of the round trip.
+        // There are no pauses or bursts: the same amount is sent in each tenth of the round trip.
         let tenths: Vec<_> = sent[5..].chunks_exact(9).map(|nine| nine[8] - nine[0]).collect();
         let expected = 8.0 * beta(algorithm);
         assert!(tenths.iter().all(|&n| (n as f64 - expected).abs() <= 1.5), "{tenths:?}");
@@ -169,7 +169,7 @@ fn a_mark_that_comes_with_a_loss_reduces_gradually() {
         assert!(sender.window() > sender.target(), "{algorithm}");
         let next = sender.next_index();
         sender.fill();
-        assert!(sender.next_index() > next, "{algorithm}: the retransmission is sent at once");
+        assert!(sender.next_index() > next, "{algorithm}: the retransmission is sent immediately");
     }
 }
 
@@ -275,7 +275,7 @@ fn events() -> impl Strategy<Value = Event> {
 /// Decides the outcome of packets that were sent before the window reduction at the index `cut`.
 fn play(sender: &mut Sender, cut: u64, event: Event) {
     let mark = Report { ce_marked: 1, ..Report::default() };
-    // The number of oldest packets affected, their outcome, and the outcome of the last one.
+    // The number of oldest packets affected, their outcome, and the outcome of the last packet.
     let (report, mut left, fate, last) = match event {
         Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
         Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
@@ -298,7 +298,7 @@ proptest! {
     /// One round of random events: packets in flight at the window reduction are acknowledged and
     /// lost in any order. The sender in `testing` checks every event against the RFC's bounds. At
     /// the end the window equals the threshold, and the sender always had something in flight or
-    /// was permitted to send.
+    /// was allowed to send.
     #[test]
     fn in_any_recovery_the_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),

@@ -20,9 +20,9 @@ const CUBIC_10_MS: [f64; 5] = RENO;
 fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
     for (row, expected) in column.into_iter().enumerate() {
         let every = 100 * 10_u64.pow(row as u32);
-        // The start is far below the model's window, and CUBIC first overshoots it by far;
-        // afterward it recovers a thousandth of what fast convergence takes away per cycle. The
-        // last row starts close to its value.
+        // The start is far below the model's window, which CUBIC first overshoots by far;
+        // afterward, each cycle recovers a thousandth of what fast convergence takes away. The last
+        // row starts close to its value.
         let (settling, losses) = if every < 1_000_000 { (100, 50) } else { (20, 20) };
         let measured = average_window(algorithm, ms(milliseconds), || every, settling, losses);
         let off = measured / expected - 1.0;

@@ -1,8 +1,8 @@
 //! Detects when sending faster no longer makes the network deliver faster (draft, "Exiting
 //! Acceleration Based on Bandwidth Plateau").
 //!
-//! A round is judged by its greatest sample, whereas the draft uses the one that ended it: see the
-//! top of [`bbr`](super).
+//! A round is judged by its largest sample, whereas the draft uses the sample that ended it: see
+//! the top of [`bbr`](super).
 
 use clearway_units::Rate;
 use clearway_units::packed::Pack;
@@ -11,16 +11,16 @@ use super::gain::Gain;
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// A round whose rate is less than this multiple of the baseline does not count as growth.
+/// The minimum multiple of the baseline at which a round's rate counts as growth.
 const GROWTH: Gain = Gain(125);
-/// This many rounds without growth mean that the pipe is full.
+/// The number of rounds without growth after which the pipe is considered full.
 const ROUNDS: u32 = 3;
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct FullPipe {
     /// The rate that growth is compared with (BBR.full_bw).
     baseline: Rate,
-    /// The greatest rate of the current round.
+    /// The highest rate of the current round.
     greatest: Rate,
     /// The number of rounds without growth (BBR.full_bw_count).
     pub(super) rounds: u32,

@@ -36,7 +36,7 @@ fn a_growing_rate_is_not_a_plateau_even_if_the_last_ack_of_each_round_is_late() 
     }
 }
 
-/// Growth in the middle of a round counts at its end, so a plateau always takes three whole rounds.
+/// Growth in the middle of a round counts at its end, so a plateau always takes three full rounds.
 #[test]
 fn growth_counts_when_its_round_is_over() {
     let mut pipe = FullPipe::default();

@@ -1,9 +1,9 @@
 //! The mean extra delay of packets on paths that reorder.
 //!
 //! If each packet has a different delay, as on some radio links and with per-packet load balancing,
-//! the minimum round-trip time is that of the luckiest packet. A window computed from it alone
+//! the minimum round-trip time is that of the fastest packet. A window computed from it alone
 //! leaves the path empty most of the time. The draft has no remedy for this: its ACK aggregation
-//! (BBR.extra_acked) counts what arrives at once, and here the ACKs arrive one by one.
+//! (BBR.extra_acked) counts what arrives in one burst, and here the ACKs arrive one by one.
 //!
 //! A longer round-trip time may also be a queue, which must not make the window larger. But packets
 //! leave a queue in the order in which they entered it, so a packet that is acknowledged after one
@@ -31,7 +31,7 @@ const MARKS_PER_ROUND_TRIP: u32 = 8;
 /// (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
-/// The time at which all packets up to this one, and perhaps some before it, had been acknowledged.
+/// A time, and the newest packet that had been acknowledged by then.
 #[derive(Clone, Copy, Debug, Pack)]
 struct Mark {
     newest: SendIndex,
@@ -52,8 +52,8 @@ pub(super) struct Jitter {
 
 impl Jitter {
     /// Returns the mean time by which packets are delayed because others overtake them. It rises to
-    /// the mean of a round immediately, and falls toward a smaller one by a quarter of the
-    /// difference per round. So it never exceeds what was measured, and is zero some rounds after
+    /// the mean of a round immediately, and falls toward a smaller mean by a quarter of the
+    /// difference per round. So it never exceeds what was measured, and is zero a few rounds after
     /// reordering has ended.
     pub(super) fn delay(&self) -> Duration {
         self.delay

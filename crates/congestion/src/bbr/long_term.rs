@@ -8,7 +8,7 @@ use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 
-/// The growth per round, in datagrams, is limited to 2 to the power of this.
+/// Log2 of the maximum growth per round, in datagrams.
 const MAXIMUM_DOUBLINGS: u32 = 30;
 
 #[derive(Clone, Debug, Default, Pack)]
@@ -44,11 +44,11 @@ impl LongTerm {
         self.acked_per_increase = Some((window / growth).max(size));
     }
 
-    /// Grows the bound after `newly_acked` bytes were acknowledged while it was fully used.
+    /// Grows the bound after `newly_acked` bytes were acknowledged while the bound was fully used.
     fn grow(&mut self, newly_acked: u64, size: u64) {
         let (Some(bound), Some(step)) = (&mut self.bound, self.acked_per_increase) else { return };
         self.acked = self.acked.saturating_add(newly_acked);
-        // Every whole step counts, and the remainder is kept (row 116).
+        // Every complete step counts, and the remainder is kept (row 116).
         let increases = self.acked / step;
         self.acked %= step;
         *bound = bound.saturating_add(increases.saturating_mul(size));

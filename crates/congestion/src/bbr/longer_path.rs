@@ -28,14 +28,14 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// so their queues raise the RTT to at most this many times the minimum.
 const LONGEST: Gain = BbrState::ProbeUp.window_gain();
 /// If all data in flight is in the bottleneck's queue, halving it halves the RTT. This threshold is
-/// midway between half of the RTT and the whole RTT.
+/// midway between half of the RTT and the full RTT.
 const STAYED: Gain = Gain(75);
 
 /// If this many times the in-flight data could have been delivered within the RTT at the known
 /// bandwidth, the flow's own queue does not explain the RTT, unless the bandwidth fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
-/// The part of [`LONGEST`] that is added to the minimum.
+/// [`LONGEST`] less the minimum itself, that is, the delay of the longest queue of such flows.
 const LONGEST_QUEUE: Gain = Gain(125);
 
 /// A round with fewer samples than this is not conclusive (N_RTT_SAMPLE of RFC 9406).
@@ -149,7 +149,7 @@ impl Bbr {
 
     /// Returns whether the packet took longer than explained by the data in flight with it, and by
     /// the queues of flows whose model is correct. In Startup the bandwidth is not known yet, and
-    /// Drain empties Startup's queue.
+    /// in Drain the queue of Startup is still being emptied.
     fn is_longer(&self, sample: &Sample) -> bool {
         let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
         self.full_pipe.was_reached

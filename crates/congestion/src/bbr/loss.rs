@@ -59,7 +59,8 @@ impl LossSample {
     fn in_flight_at_loss(&self) -> u64 {
         let in_flight = self.in_flight.saturating_sub(self.bytes);
         let lost = self.lost.saturating_sub(self.bytes);
-        // `threshold` (in hundredths) x (in_flight + prefix) = 100 x (lost + prefix), solved for the prefix.
+        // `threshold` (in hundredths) x (in_flight + prefix) = 100 x (lost + prefix), solved for
+        // the prefix.
         let threshold = i128::from(Gain::LOSS_THRESHOLD.0);
         let excess = threshold * i128::from(in_flight) - 100 * i128::from(lost);
         let prefix = excess / (100 - threshold);

@@ -56,7 +56,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert!(bbr.long_term.bound.is_some());
     assert_eq!(bbr.snapshot().congestion_events, 1);
-    // More packets that were sent earlier are lost, which belong to the same loss episode.
+    // More packets that were sent earlier are lost; they belong to the same loss episode.
     let lost = [packet(20, 100 * SIZE)];
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.snapshot().congestion_events, 1);
@@ -67,7 +67,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
         total_delivered: 0,
     };
     bbr.on_spurious_loss(&event);
-    assert_eq!(bbr.state, BbrState::ProbeDown, "one is still lost (S14)");
+    assert_eq!(bbr.state, BbrState::ProbeDown, "one packet is still lost (S14)");
     bbr.on_spurious_loss(&crate::SpuriousLoss { still_lost: 0, ..event });
     assert_eq!((bbr.state, bbr.long_term.bound), (BbrState::ProbeRefill, None));
     assert_eq!(bbr.snapshot().undone_events, 1);

@@ -18,7 +18,7 @@ const PROBE_RTT_ROUND_TRIPS: u32 = 5;
 /// (BBR.ExtraAckedFilterLen).
 pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 
-/// BBR.max_bw_filter: the greatest delivery rate of this cycle of ProbeBW and of the one before
+/// BBR.max_bw_filter: the highest delivery rate in this ProbeBW cycle and the previous one
 /// (BBR.MaxBwFilterLen = 2). It counts cycles, not rounds or time, so that each window contains a
 /// phase that sent faster than the estimate (row 114).
 #[derive(Clone, Debug, Default, Pack)]
@@ -33,8 +33,8 @@ impl Bandwidth {
         self.previous.max(self.current)
     }
 
-    /// Adds a sample. One taken while the sender was application-limited counts only if it shows
-    /// that the estimate is too low.
+    /// Adds a sample. A sample taken while the sender was application-limited counts only if it
+    /// shows that the estimate is too low.
     pub(super) fn update(&mut self, sample: &Sample) {
         if sample.rate >= self.maximum() || !sample.is_application_limited {
             self.current = self.current.max(sample.rate);
@@ -69,13 +69,13 @@ impl MinimumRtt {
         self.minimum.map(|(rtt, _)| rtt)
     }
 
-    /// Returns how long the recent minimum delay is valid.
+    /// Returns how long the recent minimum delay remains valid.
     fn interval(&self) -> Duration {
         let rounds = self.minimum().unwrap_or_default().saturating_mul(PROBE_RTT_ROUND_TRIPS);
         rounds.max(PROBE_RTT_INTERVAL)
     }
 
-    /// Adds a sample of the round-trip time. One that is at most `resolution` longer than the
+    /// Adds a sample of the round-trip time. A sample that is at most `resolution` longer than the
     /// minimum confirms it: the minimum stays valid for another lifetime, and the next search
     /// follows after an interval, but at most a lifetime after the last one. Such a sample never
     /// becomes the minimum itself.
@@ -103,7 +103,8 @@ impl MinimumRtt {
         self.confirmed_at = now;
     }
 
-    /// Schedules the next ProbeRTT an interval after `now`, when one has ended.
+    /// Schedules the next ProbeRTT for an interval after `now`, at which the previous one has
+    /// ended.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {
             *stamp = now;
@@ -111,13 +112,13 @@ impl MinimumRtt {
     }
 }
 
-/// The ACK aggregation: how many more bytes were acknowledged at once than the bandwidth explains
+/// The ACK aggregation: how many more bytes were acknowledged together than the bandwidth explains
 /// (BBR.extra_acked).
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Aggregation {
     began_at: Timestamp,
     delivered: u64,
-    /// The greatest excess of each of the latest rounds, paired with the round number.
+    /// The largest excess of each of the latest rounds, paired with the round number.
     excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
     maximum: u64,
 }

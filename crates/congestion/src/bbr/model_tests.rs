@@ -66,8 +66,8 @@ fn a_round_trip_time_as_low_as_the_minimum_postpones_the_search() {
     assert!(confirmed(&[(4000, 13), (5001, 13)]).is_due, "a queue of more than a datagram");
     let rtt = confirmed(&[(4000, 12), (5001, 13), (9000, 13)]);
     assert!(!rtt.is_due);
-    assert_eq!(rtt.minimum(), Some(ms(10)), "only a lower one changes it");
-    assert!(confirmed(&[(4000, 12), (9001, 13)]).is_due, "an interval after it");
+    assert_eq!(rtt.minimum(), Some(ms(10)), "only a lower sample changes the minimum");
+    assert!(confirmed(&[(4000, 12), (9001, 13)]).is_due, "an interval after the confirmation");
 }
 
 /// A queue built by other flows looks like a higher minimum RTT if its length does not change.

@@ -10,7 +10,7 @@ use super::gain::Gain;
 use super::state::BbrState;
 use crate::RttSnapshot;
 
-/// The amount that the rate delivers in this time is sent in one batch.
+/// The time that one batch of packets covers at the pacing rate.
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
 const MAXIMUM_QUANTUM: u64 = 64 << 10;
 const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
@@ -35,7 +35,7 @@ impl Pacing {
     /// waiting data never waits longer than that (L6).
     pub(super) fn rate(&self, size: u64, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let least = rtt.and_then(|rtt| Rate::from_transfer(size, rtt.smoothed));
-        // On a path with a round trip of weeks, that is less than a byte per second.
+        // On a path with a round trip of weeks, the rate is less than a byte per second.
         let least = least.unwrap_or(Rate::ZERO).max(Rate::from_bytes_per_second(1));
         self.rate.map(|rate| rate.max(least))
     }

@@ -8,7 +8,8 @@ use super::gain::Gain;
 use super::sample::Sample;
 use super::state::BbrState;
 
-/// Probes are at most this many rounds apart, so that a Reno flow on the same path gets its share.
+/// The maximum number of rounds between two probes, so that a Reno flow on the same path gets its
+/// share.
 const RENO_ROUNDS: u64 = 63;
 
 impl Bbr {
@@ -27,8 +28,8 @@ impl Bbr {
         self.state = BbrState::ProbeCruise;
     }
 
-    /// Enters ProbeBW_REFILL, which forgets the losses of this cycle and fills the pipe for a
-    /// round.
+    /// Enters ProbeBW_REFILL, which discards the bounds set by this cycle's losses and fills the
+    /// pipe for a round.
     pub(super) fn start_probe_refill(&mut self, total_delivered: u64) {
         self.short_term.reset();
         self.long_term.begin_probe();
@@ -141,7 +142,7 @@ impl Bbr {
         self.full_pipe.is_reached
     }
 
-    /// Returns whether not even one more datagram fit between the bytes in flight and the bound.
+    /// Returns whether the bytes in flight came within less than a datagram of the bound.
     fn has_reached_long_term_bound(&self, sample: &Sample) -> bool {
         let reached = sample.prior_in_flight.saturating_add(self.size());
         self.long_term.bound.is_some_and(|bound| reached > bound)

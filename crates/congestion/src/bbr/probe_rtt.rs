@@ -18,14 +18,15 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct ProbeRtt {
-    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms later.
+    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms
+    /// later.
     pub(super) reached_at: Option<Timestamp>,
     /// Whether a round has passed since then (BBR.probe_rtt_round_done).
     is_round_done: bool,
     /// Whether ProbeRTT interrupted a bandwidth probe.
     interrupted_probe: bool,
-    /// Packets sent from this one on yield samples that are too low, until this many bytes are
-    /// delivered (MarkConnectionAppLimited).
+    /// The first packet whose samples are too low, and the number of delivered bytes at which
+    /// samples are usable again (MarkConnectionAppLimited).
     marked: Option<(SendIndex, u64)>,
 }
 

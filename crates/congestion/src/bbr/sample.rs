@@ -6,7 +6,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
-/// Shorter round-trip times are rounded up to this, as in the transport.
+/// The minimum to which shorter round-trip times are rounded up, as in the transport.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
 /// The draft's RS, together with the state of connection C after the ACK.

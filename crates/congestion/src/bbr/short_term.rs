@@ -28,7 +28,7 @@ impl ShortTerm {
         self.rate.map_or(maximum, |rate| rate.min(maximum))
     }
 
-    /// Returns whether one of the bounds limits a sender whose model permits `maximum`.
+    /// Returns whether one of the bounds limits a sender whose model allows `maximum`.
     pub(super) fn is_bound(&self, maximum: Rate, window: u64) -> bool {
         self.bounded_rate(maximum) < maximum || self.in_flight.is_some_and(|it| it <= window)
     }

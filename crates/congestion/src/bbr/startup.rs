@@ -5,7 +5,8 @@ use super::long_term::is_too_high;
 use super::sample::Sample;
 use super::state::BbrState;
 
-/// BBRStartupFullLossCnt: this many lost ranges of packets in a round indicate more than noise.
+/// BBRStartupFullLossCnt: the number of lost packet ranges in a round that indicates more than
+/// noise.
 const LOST_RANGES: u64 = 6;
 
 impl Bbr {

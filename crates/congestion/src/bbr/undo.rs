@@ -1,4 +1,5 @@
-//! Undoes the response to spurious losses (draft, "Updating the Model Upon Detecting a Spurious Loss Recovery").
+//! Undoes the response to spurious losses (draft, "Updating the Model Upon Detecting a Spurious
+//! Loss Recovery").
 
 use super::Bbr;
 use super::short_term::ShortTerm;

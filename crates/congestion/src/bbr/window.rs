@@ -11,8 +11,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// The minimum window in datagrams (BBR.MinPipeCwnd).
 const MINIMUM_DATAGRAMS: u64 = 4;
 
-/// The congestion window (C.cwnd), and the last window that was reduced neither by losses nor by
-/// ProbeRTT.
+/// The congestion window (C.cwnd), and the last window before losses or ProbeRTT reduced it.
 #[derive(Clone, Debug, Pack)]
 pub(super) struct Window {
     bytes: u64,
@@ -92,7 +91,7 @@ impl Bbr {
         self.quantized(self.multiple(rate, gain))
     }
 
-    /// Returns the maximum bytes in flight that the model permits (BBR.max_inflight).
+    /// Returns the maximum bytes in flight that the model allows (BBR.max_inflight).
     fn maximum_in_flight(&self) -> u64 {
         let multiple = self.multiple(self.rate, self.state.window_gain());
         self.quantized(multiple.saturating_add(self.aggregation.maximum()))
@@ -134,7 +133,7 @@ impl Bbr {
     }
 
     /// Returns whether the long-term bound keeps the window below what the rest of the model
-    /// permits.
+    /// allows.
     pub(super) fn is_long_term_bound(&self) -> bool {
         let is_in_force = !matches!(self.state, BbrState::Startup | BbrState::Drain);
         is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())

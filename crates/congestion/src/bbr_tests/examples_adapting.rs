@@ -1,4 +1,5 @@
-//! The example test cases of the draft's appendix: aggregation, small and changing bandwidths, policers.
+//! The example test cases of the draft's appendix: aggregation, small and changing bandwidths,
+//! policers.
 
 use super::link::Policer;
 use super::*;

@@ -63,7 +63,7 @@ fn exiting_probe_down_on_inflight() {
 }
 
 /// The draft reduces the bandwidth by 10 %. DOWN sends 10.9 % more slowly than before, so the queue
-/// would still shrink.
+/// would still shrink after such a reduction.
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut path = path_with(megabits(20), ms(60), 6.0, 1);

@@ -37,7 +37,7 @@ fn the_phase_and_the_suppressors_are_reported() {
     path.run_to_state(BbrState::ProbeUp);
     assert_eq!(phase(&path), Phase::Other("probe_bw_up"));
     let held = path.bbr.snapshot().suppressors.active().count();
-    assert_eq!(held, 0, "nothing holds a probe back");
+    assert_eq!(held, 0, "nothing delays a probe");
     path.run_to_state(BbrState::ProbeRtt);
     assert!(holds(&path, Suppressor::ProbeRtt));
     path.run_to_state(BbrState::ProbeCruise);

@@ -29,7 +29,7 @@ fn jitter_that_reorders_does_not_starve_the_path() {
     }
 }
 
-/// The mean delay is added, not the greatest, and the path's own queue adds nothing to it. The mean
+/// The mean delay is added, not the maximum, and the path's own queue adds nothing to it. The mean
 /// is 15 ms. The first packet to overtake it arrives 5 ms after the packet was sent (one of the ten
 /// packets sent by then is that fast), and marks are 2.5 ms apart. This leaves 9 ms, with a
 /// deviation of 1.4 ms in a round of 40 packets.
@@ -76,8 +76,8 @@ fn neither_a_queue_nor_jitter_in_order_is_taken_for_reordering() {
     }
 }
 
-/// The added delay is gone some rounds after reordering has ended, and stays away through ProbeRTT
-/// and every probe.
+/// The added delay disappears a few rounds after reordering has ended, and does not return during
+/// ProbeRTT or any probe.
 #[test]
 fn the_window_of_a_path_that_no_longer_reorders_is_that_of_the_draft() {
     for seed in 0..10 {

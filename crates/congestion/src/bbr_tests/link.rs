@@ -25,19 +25,19 @@ pub(super) struct Link {
     pub(super) loss: f64,
     pub(super) acknowledgement_loss: f64,
     pub(super) policer: Option<Policer>,
-    /// ACKs arrive only at multiples of this interval.
+    /// The interval at whose multiples ACKs arrive.
     pub(super) aggregation: Option<Duration>,
-    /// One ACK is sent per this many packets, or after 25 ms.
+    /// The number of packets per ACK; a missing ACK is sent after 25 ms.
     pub(super) acknowledge_every: u64,
-    /// The packets in this range are delayed by this duration.
+    /// A range of packets, and the duration by which they are delayed.
     pub(super) late: Option<(Range<u64>, Duration)>,
-    /// Only one in this many packets of the range is delayed.
+    /// The interval, in packets, between delayed packets of the range.
     pub(super) late_every: u64,
-    /// Packets are delayed by a random duration below this value.
+    /// The upper limit of the random delay of each packet.
     pub(super) jitter: Duration,
     /// Whether jitter reorders packets.
     pub(super) jitter_reorders: bool,
-    /// Packets are CE-marked when more bytes than this are queued at the bottleneck.
+    /// The number of bytes queued at the bottleneck above which packets are CE-marked.
     pub(super) marks_above: u64,
     pub(super) marked: BTreeSet<u64>,
     /// The packets that are dropped.

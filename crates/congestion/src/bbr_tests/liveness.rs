@@ -89,7 +89,7 @@ fn a_probe_that_probe_rtt_interrupts_continues_after_it() {
     assert_eq!(around_probe_rtt(true), (BbrState::ProbeUp, BbrState::ProbeCruise));
 }
 
-/// Applies a random disturbance to the path, and returns its name.
+/// Applies a random disturbance to the path, and returns the disturbance's name.
 fn disturb(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
     let time = ms(50 + random.below(1500));
     let (mut loss, mut acknowledgement_loss, mut application) = (0.0, 0.0, Application::Backlog);

@@ -25,7 +25,7 @@ pub(super) enum Application {
     Backlog,
     /// The application has this many more bytes.
     Bytes(u64),
-    /// The application provides a datagram whenever the rate permits one; the next is available at
+    /// The application provides a datagram whenever the rate allows one; the next is available at
     /// the given time.
     Limited(Rate, Timestamp),
     /// The application has no data.
@@ -79,7 +79,7 @@ pub(super) struct Path {
     received: VecDeque<(u64, Timestamp)>,
     ledger: VecDeque<(SentPacket, Fate)>,
     first: u64,
-    /// No packet before this one is outstanding.
+    /// The index before which no packet is outstanding.
     settled_below: u64,
     largest_acked: Option<SendIndex>,
     first_sample_at: Option<Timestamp>,
@@ -492,7 +492,7 @@ impl Path {
         }
     }
 
-    /// Forgets acknowledged packets; losses are remembered for three seconds.
+    /// Removes acknowledged packets; losses are kept for three seconds.
     fn forget(&mut self) {
         while let Some((packet, fate)) = self.ledger.front() {
             let is_old = packet.sent_at + Duration::from_secs(3) < self.now;

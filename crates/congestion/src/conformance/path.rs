@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_millis(40);
 /// The longest queue, in time; packets that arrive when it is full are lost. The queue is longer
 /// than the path's delay, so that half a window still fully uses the path.
 const QUEUE: Duration = Duration::from_millis(60);
-/// How much later than normal a delayed packet arrives.
+/// The additional delay of a delayed packet.
 const LATE: Duration = Duration::from_millis(30);
 /// The number of later packets that must be acknowledged before a packet is declared lost (RFC 9002
 /// §6.1.1).
@@ -87,8 +87,9 @@ pub(super) struct Path {
     boundary_before: u64,
     responses: u64,
     still_lost: u64,
-    /// The largest window since the last response, or the window that the response leads to. A
-    /// controller may temporarily shrink its window for packet conservation or to measure the path.
+    /// The largest window since the last response, but at least the window that the response leads
+    /// to. A controller may temporarily shrink its window for packet conservation or to measure the
+    /// path.
     largest: u64,
 }
 
@@ -180,7 +181,7 @@ impl Path {
         self.now = end;
     }
 
-    /// Sends as much as permitted. Returns when the pacer permits more.
+    /// Sends as much as allowed. Returns when the pacer allows more.
     fn send(&mut self, offer: Offer, fate: &mut dyn FnMut(u64) -> Fate) -> Option<Timestamp> {
         loop {
             let has_data = match offer {
@@ -262,7 +263,7 @@ impl Path {
         let Some(place) = self.flight.iter().position(|packet| packet.index == index) else {
             return;
         };
-        let packet = self.flight.remove(place).expect("it is there");
+        let packet = self.flight.remove(place).expect("the packet is in flight");
         self.probes = 0;
         let prior_in_flight = self.in_flight;
         self.largest_acked = self.largest_acked.max(Some(index));
@@ -370,7 +371,10 @@ impl Path {
         assert!(window >= least, "bounds: at {now:?} the window is {window} bytes, below {least}");
         let most = self.maximum_window;
         assert!(window <= most, "bounds: at {now:?} the window is {window} bytes, above {most}");
-        assert_eq!(snapshot.window, window, "bounds: the snapshot has another window at {now:?}");
+        assert_eq!(
+            snapshot.window, window,
+            "bounds: the snapshot reports another window at {now:?}"
+        );
     }
 
     fn check_response(&mut self, event: &Acknowledgement<'_>, response: CongestionResponse) {
@@ -381,13 +385,13 @@ impl Path {
         };
         let is_congested = !event.lost.is_empty() || event.newly_ce_marked > 0;
         let is_reduced = response == CongestionResponse::Reduced;
-        assert!(is_congested || !is_reduced, "response: to nothing, at {now:?}");
+        assert!(is_congested || !is_reduced, "response: without congestion, at {now:?}");
         if !event.persistent_congestion {
             // An episode that was undone may begin again, so its boundary may already be known.
             let may_be_known = !is_after(self.boundary_before.max(self.boundary));
             let must_be_known = !is_after(self.boundary.min(self.boundary_before));
-            assert!(is_reduced || may_be_known, "response: none to new congestion, at {now:?}");
-            assert!(!is_reduced || !must_be_known, "response: a second one, at {now:?}");
+            assert!(is_reduced || may_be_known, "response: missing for new congestion, at {now:?}");
+            assert!(!is_reduced || !must_be_known, "response: a second time, at {now:?}");
         }
         if is_reduced {
             self.responses += 1;
@@ -397,13 +401,13 @@ impl Path {
         }
         let counted = self.controller.snapshot().congestion_events;
         let responses = self.responses;
-        assert!(counted == responses || counted == 0, "response: {counted} counted of {responses}");
+        assert!(counted == responses || counted == 0, "response: {counted} of {responses} counted");
     }
 
     fn check_growth(&mut self, event: &Acknowledgement<'_>, response: CongestionResponse) {
         let (now, window) = (self.now, self.controller.window());
         let grown = window.saturating_sub(self.largest);
-        assert!(event.was_limited || grown == 0, "growth: {grown} bytes without use, at {now:?}");
+        assert!(event.was_limited || grown == 0, "growth: {grown} bytes while unused, at {now:?}");
         // This is the window that the response leads to, if the controller reports it.
         let threshold = self.controller.snapshot().slow_start_threshold;
         self.largest = match (response, threshold) {

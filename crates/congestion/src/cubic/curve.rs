@@ -15,7 +15,7 @@ const C: f64 = 0.4;
 /// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
 const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
 /// §4.2: the target is at most one and a half windows. That bound moves with the window, so it
-/// permits half a datagram per acknowledged one.
+/// allows half a datagram of growth per acknowledged datagram.
 const MAX_GROWTH: f64 = 0.5;
 /// The largest window that is computed, in datagrams.
 const LARGEST: f64 = 1e12;
@@ -23,13 +23,13 @@ const LARGEST: f64 = 1e12;
 #[derive(Clone, Copy, PartialEq, Debug, Pack)]
 pub(super) struct Curve {
     datagram: f64,
-    /// W_max.
+    /// W_max, in datagrams.
     w_max: f64,
     /// K, in seconds.
     k: f64,
-    /// The time on the curve: seconds in which the window or the pacer held data back.
+    /// The time on the curve: seconds in which the window or the pacer delayed data.
     time: f64,
-    /// W_est: the window that Reno would have.
+    /// W_est, in datagrams: the window that Reno would have.
     estimate: f64,
     /// The fraction of a byte by which the window should have grown and has not yet (law 6).
     carry: f64,
@@ -56,7 +56,7 @@ impl Curve {
         self.datagram = datagram;
     }
 
-    /// Adds `limited`: time in which the window or the pacer held data back.
+    /// Adds `limited`: time in which the window or the pacer delayed data.
     pub(super) fn advance(&mut self, limited: Duration) {
         self.time += limited.as_secs_f64();
     }

@@ -6,7 +6,7 @@ use crate::{Acknowledgement, Snapshot};
 /// One recovery episode in the sender's own ledger; all values are in bytes.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    /// Whether losses started the episode; after a CE mark alone the whole reduction applies
+    /// Whether losses started the episode; after a CE mark alone, the full reduction applies
     /// immediately.
     is_gradual: bool,
     flight_at_start: u64,
@@ -42,7 +42,7 @@ impl Recovery {
     ) {
         let (in_flight, threshold) = (event.bytes_in_flight, target(after));
         if !self.is_gradual {
-            assert_eq!(after.window, threshold, "RFC 9002 §7.3.2: at once");
+            assert_eq!(after.window, threshold, "RFC 9002 §7.3.2: immediately");
             return;
         }
         let datagram = after.minimum_window / 2;
@@ -63,7 +63,7 @@ impl Recovery {
             assert!(room <= (threshold - in_flight).max(first).max(least), "§6.2: {self:?}");
             assert!(
                 room >= delivered.min(threshold - in_flight),
-                "what was delivered may be sent again"
+                "as much as was delivered may be sent"
             );
         }
         let first = first.min(maximum_window.saturating_sub(in_flight));

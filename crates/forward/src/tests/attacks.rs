@@ -1,4 +1,4 @@
-//! Tests attacks by clients on other clients, and servers that lead back to the balancer.
+//! Tests attacks by clients on other clients, and servers that forward back to the balancer.
 
 use std::sync::atomic::AtomicU8;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::{Routed, Routing, Target};
 
 /// Each datagram of a flood comes from another network. Existing clients keep their ports, and new
-/// ones get through.
+/// clients still get ports.
 #[test]
 fn floods_leave_ports_for_clients() {
     for second in [STRAY, 1] {
@@ -193,7 +193,8 @@ fn the_balancer_is_no_client() {
     let script = Script::new(&[server.address()], true);
     let forwarders = start(options(), &script);
     let address = forwarders.local_address();
-    // A server that names the balancer as the client would make the balancer send to itself.
+    // A server that specifies the balancer's address as the client's would make the balancer send
+    // to itself.
     let mut client = Peer::new(loopback());
     let mut server = server;
     client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);

@@ -65,7 +65,7 @@ impl Peer {
 
     /// Waits for the next datagram.
     pub(super) fn receive(&mut self) -> (Meta, Vec<u8>) {
-        self.try_receive(TIMEOUT).expect("nothing arrives")
+        self.try_receive(TIMEOUT).expect("a datagram arrives in time")
     }
 
     /// Returns the next datagram, if one arrives in time.
@@ -88,7 +88,7 @@ impl Peer {
     }
 }
 
-/// The second octet of a datagram that begins no connection.
+/// The second octet of a datagram that does not begin a connection.
 pub(super) const STRAY: u8 = 0xff;
 
 /// Difference between the first octets for consecutive servers. With it, datagrams for the first

@@ -48,7 +48,7 @@ impl LocalControl {
         if self.reserved_stream.is_some()
             && let Some(stream) = transport.open_unidirectional()
         {
-            // It does not matter whether it arrives.
+            // The stream's data need not arrive.
             let header = *self.reserved_stream.take().unwrap_or_default();
             let _ = transport.write(stream, header);
             let _ = transport.finish(stream);
@@ -124,7 +124,7 @@ impl Connection {
     }
 
     /// Continues a shutdown begun by [`Connection::shutdown`]. Call this whenever something has
-    /// been received. Returns whether the last GOAWAY has been sent.
+    /// been received. Returns whether the final GOAWAY has been sent.
     ///
     /// Once the peer has acknowledged the first GOAWAY, every request that it sent before has had a
     /// round trip to arrive, and [`Connection::goaway`] is called.

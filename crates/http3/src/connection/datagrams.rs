@@ -11,7 +11,7 @@ use crate::{Code, ConnectionError, DatagramError, Role, StreamError, Transport};
 /// The largest Quarter Stream ID.
 const LARGEST_QUARTER: u64 = (1 << 60) - 1;
 
-/// The way to handle a datagram for a stream.
+/// The action for a received datagram.
 enum DatagramAction {
     Deliver,
     /// The datagram's request has not arrived.
@@ -26,7 +26,7 @@ impl Connection {
     /// lost.
     ///
     /// # Errors
-    /// See [`DatagramError`].
+    /// Returns a [`DatagramError`] if the datagram cannot be sent.
     pub fn send_datagram<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -48,7 +48,7 @@ impl Connection {
     /// Returns the largest datagram payload for `stream` that can be sent now, in bytes.
     ///
     /// # Errors
-    /// Same as [`Connection::send_datagram`].
+    /// Returns the same errors as [`Connection::send_datagram`].
     pub fn max_datagram<T: Transport + ?Sized>(
         &self,
         transport: &mut T,
@@ -59,7 +59,8 @@ impl Connection {
         Ok(largest.saturating_sub(header))
     }
 
-    /// Checks that a datagram may be sent on `stream`, and returns the length of its Quarter Stream ID.
+    /// Checks that a datagram may be sent on `stream`, and returns the length of its Quarter Stream
+    /// ID.
     fn check_datagram(&self, stream: u64) -> Result<usize, DatagramError> {
         if self.closed {
             return Err(DatagramError::ConnectionClosed);
@@ -127,7 +128,7 @@ impl Connection {
                 DatagramAction::Drop => {}
                 DatagramAction::Early => self.busy.early_datagrams.push_back((stream, payload)),
                 DatagramAction::Refuse => {
-                    let reason = "a datagram arrived for a request that has no use for it";
+                    let reason = "a datagram arrived for a request that does not use datagrams";
                     let error = StreamError::new(Code::DATAGRAM_ERROR, reason);
                     self.abandon(transport, stream, error.code, error);
                     self.flush_feedback(transport);
@@ -139,7 +140,7 @@ impl Connection {
 
     fn datagram_action(&self, stream: u64) -> DatagramAction {
         let Some(entry) = self.requests.get(&stream) else {
-            // A client knows all streams except streams that were never opened or have ended.
+            // On a client, only streams that were never opened or have ended are unknown.
             let is_early = self.role == Role::Server
                 && stream >= self.next_request
                 && self.control.goaway().is_none_or(|id| stream < id);
@@ -153,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Removes and returns a kept datagram whose request has arrived or will never arrive.
+    /// Removes and returns a stored datagram whose request has arrived or will never arrive.
     fn take_early(&mut self) -> Option<(u64, Bytes)> {
         let mut early = self.busy.early_datagrams.iter();
         let place = early.position(|(stream, _)| {
@@ -170,7 +171,7 @@ fn parse(mut data: Bytes) -> Result<(u64, Bytes), ConnectionError> {
     let quarter = VarInt::decode(&mut reader, "quarter stream ID")
         .map_err(|_| error("a datagram is too short for its Quarter Stream ID"))?;
     if quarter.get() > LARGEST_QUARTER {
-        return Err(error("a Quarter Stream ID is too large"));
+        return Err(error("a datagram has an invalid Quarter Stream ID"));
     }
     let header = data.len().saturating_sub(reader.remaining());
     data.advance(header.min(data.len()));

@@ -5,8 +5,8 @@ use clearway_units::memory::{OnDemand, Unused};
 
 use crate::{Code, ConnectionError, Transport, WriteError};
 
-/// Transport priority of control and QPACK streams: they go before all messages, which depend on
-/// them.
+/// Transport priority of control and QPACK streams: they are sent before all messages, which depend
+/// on them.
 const LEVEL: i32 = 8;
 
 /// A local unidirectional stream that lasts as long as the connection: control or QPACK.
@@ -16,7 +16,7 @@ pub(super) struct LocalStream {
     pending: OnDemand<Pending>,
 }
 
-/// Data that the transport has not taken.
+/// Data that the transport has not accepted.
 #[derive(Debug, Default)]
 struct Pending(VecDeque<Bytes>);
 
@@ -48,7 +48,7 @@ impl LocalStream {
         self.stream.is_some()
     }
 
-    /// Returns whether the transport has taken all data.
+    /// Returns whether the transport has accepted all data.
     pub(super) fn is_flushed(&self) -> bool {
         self.pending.0.is_empty()
     }
@@ -59,7 +59,7 @@ impl LocalStream {
         self.is_flushed() && unacknowledged == Some(0)
     }
 
-    /// Returns the number of bytes that the transport has not taken.
+    /// Returns the number of bytes that the transport has not accepted.
     pub(super) fn waiting(&self) -> usize {
         self.pending.0.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
     }
@@ -83,7 +83,7 @@ impl LocalStream {
         self.pending.0.push_back(bytes);
     }
 
-    /// Writes as much of the pending data as the transport takes.
+    /// Writes as much of the pending data as the transport accepts.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -96,7 +96,7 @@ impl LocalStream {
                 Err(WriteError::Stopped(_)) => {
                     return Err(ConnectionError::new(
                         Code::CLOSED_CRITICAL_STREAM,
-                        "the peer stopped one of our control or QPACK streams",
+                        "the peer sent STOP_SENDING for a control or QPACK stream",
                     ));
                 }
                 // These streams close only with the connection.

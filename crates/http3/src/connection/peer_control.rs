@@ -110,19 +110,23 @@ impl ControlReceive {
             | FrameType::ReservedHttp2 => {
                 return Err(ConnectionError::new(
                     Code::FRAME_UNEXPECTED,
-                    "the control stream has a frame that does not belong there",
+                    "a frame is not allowed on the control stream",
                 ));
             }
         };
         if length > limit {
             return Err(match frame_type {
                 FrameType::Settings => {
-                    ConnectionError::new(Code::EXCESSIVE_LOAD, "SETTINGS is too long")
+                    ConnectionError::new(Code::EXCESSIVE_LOAD, "the SETTINGS frame is too long")
                 }
-                FrameType::PriorityUpdate | FrameType::PriorityUpdatePush => {
-                    ConnectionError::new(Code::EXCESSIVE_LOAD, "PRIORITY_UPDATE is too long")
-                }
-                _ => ConnectionError::new(Code::FRAME_ERROR, "a frame has bytes after its fields"),
+                FrameType::PriorityUpdate | FrameType::PriorityUpdatePush => ConnectionError::new(
+                    Code::EXCESSIVE_LOAD,
+                    "the PRIORITY_UPDATE frame is too long",
+                ),
+                _ => ConnectionError::new(
+                    Code::FRAME_ERROR,
+                    "a frame has trailing bytes after its fields",
+                ),
             });
         }
         self.settings_seen = true;
@@ -155,7 +159,7 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
         }),
         _ => Err(ConnectionError::new(
             Code::FRAME_ERROR,
-            "a frame's length does not match its identifier",
+            "a frame's length does not match the length of its identifier",
         )),
     }
 }
@@ -177,7 +181,7 @@ impl Connection {
             ControlFrame::Settings(settings) => self.take_settings(transport, settings),
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
-            // See RFC 9218 §7.2.
+            // A server must not send this frame (RFC 9218 §7.2).
             ControlFrame::PriorityUpdate(..) | ControlFrame::PriorityUpdatePush
                 if self.role == Role::Client =>
             {
@@ -188,19 +192,19 @@ impl Connection {
             }
             ControlFrame::PriorityUpdatePush => Err(ConnectionError::new(
                 Code::ID_ERROR,
-                "PRIORITY_UPDATE names a push that was not promised",
+                "PRIORITY_UPDATE refers to a push that was not promised",
             )),
             // This endpoint neither promised nor allowed a push, so the push ID is invalid (RFC
             // 9114 §7.2.3).
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,
-                "CANCEL_PUSH names a push that does not exist",
+                "CANCEL_PUSH refers to a push that does not exist",
             )),
         }
     }
 
     /// Applies the peer's settings. A client keeps the settings for later connections, and checks
-    /// that they permit the early data that it may have sent (RFC 9114 §7.2.4.2).
+    /// that they allow the early data that it may have sent (RFC 9114 §7.2.4.2).
     fn take_settings<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -224,7 +228,10 @@ impl Connection {
             return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "a server sent MAX_PUSH_ID"));
         }
         if self.peer_max_push_id.is_some_and(|previous| id < previous) {
-            return Err(ConnectionError::new(Code::ID_ERROR, "MAX_PUSH_ID decreased"));
+            return Err(ConnectionError::new(
+                Code::ID_ERROR,
+                "the push ID in MAX_PUSH_ID decreased",
+            ));
         }
         self.peer_max_push_id = Some(id);
         Ok(())
@@ -240,7 +247,7 @@ impl Connection {
         if self.role == Role::Client && !id.is_multiple_of(4) {
             return Err(ConnectionError::new(
                 Code::ID_ERROR,
-                "GOAWAY does not name a request stream",
+                "the identifier in GOAWAY is not a request stream ID",
             ));
         }
         if self.peer_goaway.is_some_and(|previous| id > previous) {
@@ -265,7 +272,10 @@ impl Connection {
                     transport,
                     stream,
                     Code::REQUEST_CANCELLED,
-                    StreamError::new(Code::REQUEST_REJECTED, "GOAWAY excludes the request"),
+                    StreamError::new(
+                        Code::REQUEST_REJECTED,
+                        "the server's GOAWAY excludes this request",
+                    ),
                 );
             }
         }

@@ -46,7 +46,7 @@ impl Connection {
     /// requests by the client.
     ///
     /// # Errors
-    /// [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
+    /// Returns [`SendError::StreamClosed`] or [`SendError::ConnectionClosed`].
     pub fn set_priority<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -124,7 +124,7 @@ impl Connection {
         if !stream.is_multiple_of(4) {
             return Err(ConnectionError::new(
                 Code::ID_ERROR,
-                "PRIORITY_UPDATE does not name a request stream",
+                "the identifier in PRIORITY_UPDATE is not a request stream ID",
             ));
         }
         let Some(priority) = priority else { return Ok(()) };

@@ -76,12 +76,12 @@ impl Connection {
         if buffered > self.config.max_buffered_field_sections {
             return Err(ConnectionError::new(
                 Code::EXCESSIVE_LOAD,
-                "too many field sections wait for dynamic table entries",
+                "too many field sections are waiting for dynamic table entries",
             )
             .into());
         }
         self.buffered = buffered;
-        // The section is copied, so that a short section does not keep the whole received chunk
+        // The section is copied, so that a short section does not keep the entire received chunk
         // alive.
         let section = Bytes::copy_from_slice(section);
         self.busy.blocked.insert(stream, Blocked { required, section });
@@ -146,7 +146,7 @@ impl Connection {
         let flushed = local.flush(transport).and_then(|()| match local.waiting() > MAX_FEEDBACK {
             true => Err(ConnectionError::new(
                 Code::EXCESSIVE_LOAD,
-                "the peer does not take the instructions of our QPACK decoder",
+                "the peer does not read this endpoint's QPACK decoder stream",
             )),
             false => Ok(()),
         });

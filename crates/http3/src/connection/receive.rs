@@ -8,7 +8,7 @@ use crate::message::{Content, ContentRule};
 use crate::qpack::MAX_PREFIX;
 use crate::{Code, ConnectionError, ReadEnd, Role, StreamError, Transport};
 
-/// Number of bytes to read at once while the type of the next frame is unknown.
+/// Number of bytes per read while the type of the next frame is unknown.
 const READ: usize = 16 * 1024;
 
 /// The phase in which the peer's message is being received.
@@ -199,17 +199,18 @@ impl Receive {
         }
     }
 
-    /// Handles the end of the stream, which must not be inside a frame (RFC 9114 §7.1).
+    /// Handles the end of the stream, which must not be in the middle of a frame (RFC 9114 §7.1).
     pub(super) fn finished(&self) -> Result<Step, Fault> {
         if matches!(self.frame, Frame::Header) && !self.header.is_partial() {
             return Ok(Step::Finished);
         }
-        Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended inside a frame").into())
+        Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended in the middle of a frame")
+            .into())
     }
 
     /// Returns the encoded field section once it is complete. The result is a slice of the
-    /// transport's chunk if that contains the whole section; otherwise the section is collected in
-    /// a buffer.
+    /// transport's chunk if that chunk contains the entire section; otherwise, the section is
+    /// collected in a buffer.
     fn section(
         &mut self,
         remaining: u64,
@@ -238,7 +239,7 @@ impl Receive {
         Ok(Some(core::mem::take(&mut self.section).into()))
     }
 
-    /// Begins a frame, and checks that it is permitted at this point (RFC 9114 §4.1, §7.2).
+    /// Begins a frame, and checks that it is allowed at this point (RFC 9114 §4.1, §7.2).
     fn begin(&mut self, header: FrameHeader, max_section: u64) -> Result<(), Fault> {
         let FrameHeader { frame_type, length } = header;
         let unexpected = |reason| Err(ConnectionError::new(Code::FRAME_UNEXPECTED, reason).into());
@@ -247,7 +248,7 @@ impl Receive {
                 Phase::Content => {
                     if !self.content.admits(length) {
                         return Err(
-                            StreamError::malformed("there is more content than allowed").into()
+                            StreamError::malformed("the content is longer than allowed").into()
                         );
                     }
                     self.content.add(length);
@@ -271,10 +272,14 @@ impl Receive {
                 _ => return unexpected("HEADERS arrived after trailers"),
             },
             FrameType::PushPromise if self.role == Role::Client => {
-                return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed").into());
+                return Err(ConnectionError::new(
+                    Code::ID_ERROR,
+                    "the client did not allow server push",
+                )
+                .into());
             }
             FrameType::Unknown => Frame::Skip { remaining: length },
-            _ => return unexpected("a request stream has a frame that does not belong there"),
+            _ => return unexpected("a frame is not allowed on a request stream"),
         };
         Ok(())
     }

@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Handles a reset even if earlier content has not been read.
+    /// Handles a reset, even if earlier content has not been read.
     pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let awaits_reader =
             |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
@@ -142,7 +142,7 @@ impl Connection {
                     return None;
                 }
                 Ok(Body::Other) => {
-                    // While the application is reading, further content needs no event.
+                    // While the application is reading, additional content needs no event.
                     request.data_reported = true;
                     self.drive_request(transport, stream);
                     let request = self.requests.get_mut(&stream)?;
@@ -204,10 +204,10 @@ impl Connection {
         stream: u64,
         fields: FieldSection,
     ) -> Result<(), StreamError> {
-        // Extended CONNECT is permitted only if this endpoint has advertised it (RFC 9220 §3, RFC
+        // Extended CONNECT is allowed only if this endpoint has advertised it (RFC 9220 §3, RFC
         // 8441 §3).
         if fields.has_protocol() && !self.config.extended_connect {
-            return Err(StreamError::malformed("extended CONNECT was not offered"));
+            return Err(StreamError::malformed("extended CONNECT is not enabled"));
         }
         let announced = fields.content_length();
         let mut request = fields.into_request()?;
@@ -241,7 +241,7 @@ impl Connection {
         if response.status().is_informational() {
             entry.informational_responses = entry.informational_responses.saturating_add(1);
             if entry.informational_responses > self.config.max_informational_responses {
-                let reason = "there are too many interim responses";
+                let reason = "too many interim responses";
                 return Err(StreamError::new(Code::EXCESSIVE_LOAD, reason));
             }
             self.busy.events.push_back(Event::Informational { stream, response });
@@ -270,10 +270,11 @@ impl Connection {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if entry.receive.phase == Phase::Leading {
             let error = match self.role {
-                Role::Server => {
-                    StreamError::new(Code::REQUEST_INCOMPLETE, "a request ended before its headers")
-                }
-                Role::Client => StreamError::malformed("there is no final response"),
+                Role::Server => StreamError::new(
+                    Code::REQUEST_INCOMPLETE,
+                    "the request stream ended before the request's headers",
+                ),
+                Role::Client => StreamError::malformed("the stream ended without a final response"),
             };
             return self.fault(transport, stream, error.into());
         }
@@ -321,7 +322,7 @@ impl Connection {
                 if is_unseen {
                     self.refuse_large_request(transport, stream);
                 } else {
-                    let reason = "a field section is larger than we accept";
+                    let reason = "a field section is larger than this endpoint accepts";
                     let error = StreamError::new(Code::EXCESSIVE_LOAD, reason);
                     self.abandon(transport, stream, error.code, error);
                 }
@@ -329,8 +330,8 @@ impl Connection {
         }
     }
 
-    /// Responds with 431 on behalf of the application (RFC 9114 §4.2.2), which does not get the
-    /// request.
+    /// Responds with 431 (RFC 9114 §4.2.2) on behalf of the application, which is not notified of
+    /// the request.
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -376,7 +377,7 @@ impl Connection {
             Some(left) => self.waste_left = left,
             None => self.fail(
                 transport,
-                ConnectionError::new(Code::EXCESSIVE_LOAD, "too many cancelled requests"),
+                ConnectionError::new(Code::EXCESSIVE_LOAD, "too many canceled requests"),
             ),
         }
     }
@@ -396,4 +397,4 @@ impl Connection {
     }
 }
 
-const SHORT: StreamError = StreamError::malformed("there is less content than content-length says");
+const SHORT: StreamError = StreamError::malformed("the content is shorter than content-length");

@@ -1,5 +1,5 @@
 //! The sending part of a request stream: the state of the local message, and data that the
-//! transport has not taken yet.
+//! transport has not accepted yet.
 
 use std::collections::VecDeque;
 
@@ -9,18 +9,18 @@ use crate::frame::data_header;
 use crate::message::{Content, ContentRule};
 use crate::{Code, SendError, Transport, WriteError};
 
-/// How much of the local message has been queued.
+/// The part of the local message that has been queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// The request's or final response's headers come next.
+    /// The headers of the request or final response come next.
     Leading,
     /// Content, trailers or the end can follow.
     Content,
     /// Only the end can follow.
     Trailed,
-    /// The whole message was queued; the transport may not have taken all of it yet.
+    /// The entire message was queued; the transport may not have accepted all of it yet.
     Finishing,
-    /// The transport has taken everything, or the rest was abandoned.
+    /// The transport has accepted everything, or the rest was abandoned.
     Ended,
 }
 
@@ -29,8 +29,8 @@ enum Phase {
 pub(super) struct SendPart {
     phase: Phase,
     content: Content,
-    /// Frames and frame headers that the transport has not taken. The application's content is
-    /// never kept here.
+    /// Frames and frame headers that the transport has not accepted. The application's content is
+    /// never stored here.
     pending: VecDeque<Bytes>,
     /// Number of bytes of content that are missing from the current DATA frame.
     frame_remaining: u64,
@@ -63,7 +63,7 @@ impl SendPart {
     pub(super) fn check_leading(&self) -> Result<(), SendError> {
         match self.phase {
             Phase::Leading => Ok(()),
-            _ => Err(self.refusal("the message has already begun")),
+            _ => Err(self.refusal("the message was already started")),
         }
     }
 
@@ -71,7 +71,7 @@ impl SendPart {
     fn check_content(&self) -> Result<(), SendError> {
         match self.phase {
             Phase::Content => Ok(()),
-            Phase::Leading => Err(self.refusal("the header section comes first")),
+            Phase::Leading => Err(self.refusal("the header section must be sent first")),
             _ => Err(self.refusal("the message has already ended")),
         }
     }
@@ -105,7 +105,7 @@ impl SendPart {
         self.phase = if end { Phase::Finishing } else { Phase::Content };
     }
 
-    /// Queues a whole response, regardless of what was sent before.
+    /// Queues an entire response, regardless of what was sent before.
     pub(super) fn refuse(&mut self, frame: Bytes) {
         self.pending.push_back(frame);
         self.phase = Phase::Finishing;
@@ -115,7 +115,7 @@ impl SendPart {
     pub(super) fn check_trailers(&self) -> Result<(), SendError> {
         self.check_content()?;
         if self.content.is_tunnel() {
-            return Err(SendError::OutOfOrder { reason: "a CONNECT tunnel has no trailers" });
+            return Err(SendError::OutOfOrder { reason: "a CONNECT tunnel cannot have trailers" });
         }
         self.check_complete()
     }
@@ -151,7 +151,7 @@ impl SendPart {
         self.end();
     }
 
-    /// Returns whether the application was waiting and can now continue; returns true once.
+    /// Returns whether the application was waiting and can now continue; returns `true` only once.
     pub(super) fn take_unblocked(&mut self) -> bool {
         let is_open = self.phase == Phase::Content && self.pending.is_empty();
         is_open && core::mem::take(&mut self.blocked)
@@ -159,8 +159,8 @@ impl SendPart {
 
     /// Writes `frame` after pending data, and the end if it is due. If `content` is given, the
     /// frame ends with the header of a DATA frame for it; the message ends after it if `end` is
-    /// set. Returns the number of bytes of content that the transport took. The rest of the frame
-    /// is kept, but not the rest of the content.
+    /// set. Returns the number of bytes of content that the transport accepted. The rest of the
+    /// frame is kept, but not the rest of the content.
     pub(super) fn put<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -198,8 +198,8 @@ impl SendPart {
         Ok(taken)
     }
 
-    /// Writes the pending data and the end to the transport. Returns whether nothing is pending any
-    /// more.
+    /// Writes the pending data and the end to the transport. Returns whether nothing is pending
+    /// anymore.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -231,7 +231,7 @@ impl SendPart {
         Err(SendError::ContentLength { announced, sent })
     }
 
-    /// Writes content in DATA frames and returns the number of bytes that the transport took.
+    /// Writes content in DATA frames and returns the number of bytes that the transport accepted.
     pub(super) fn body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

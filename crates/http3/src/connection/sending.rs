@@ -30,7 +30,7 @@ impl Connection {
     /// extended one (RFC 9220).
     ///
     /// # Errors
-    /// [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
+    /// Returns [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
     /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for
     /// a CONNECT with a [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and
@@ -44,7 +44,7 @@ impl Connection {
         end: bool,
     ) -> Result<u64, SendError> {
         self.check_role(Role::Client)?;
-        // See RFC 9114 §5.2.
+        // No requests are sent after a GOAWAY in either direction (RFC 9114 §5.2).
         if self.peer_goaway.is_some() || self.control.goaway().is_some() {
             return Err(SendError::GoingAway);
         }
@@ -119,13 +119,13 @@ impl Connection {
     ///
     /// Equivalent to [`send_response`](Self::send_response), [`send_body`](Self::send_body) and, if
     /// `end` is set, [`finish`](Self::finish). Returns the number of bytes of `data` that the
-    /// transport took, and whether the message is complete. If it is not, the rest of `data` and
-    /// the end must be sent as if they had not been passed here.
+    /// transport accepted, and whether the message is complete. If not, the rest of `data` and the
+    /// end must be sent as if they had not been passed here.
     ///
     /// # Errors
-    /// Same as [`send_response`](Self::send_response). Errors in the content are reported only when
-    /// it is sent with [`send_body`](Self::send_body); in this case, this method takes none of the
-    /// content.
+    /// Returns the same errors as [`send_response`](Self::send_response). Errors in the content are
+    /// reported only when it is sent with [`send_body`](Self::send_body); in this case, this method
+    /// accepts none of the content.
     pub fn send_response_with<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -193,13 +193,13 @@ impl Connection {
         self.respond_with_priority(transport, stream, stated, response.headers());
     }
 
-    /// Sends content and returns the number of bytes of `data` that the transport took.
+    /// Sends content and returns the number of bytes of `data` that the transport accepted.
     ///
-    /// The DATA frame's length is that of the whole of `data`. If fewer bytes were taken, the rest
-    /// must be sent before trailers or the end; [`Event::Writable`] reports when that is possible.
+    /// The DATA frame has the length of all of `data`. If fewer bytes were accepted, the rest must
+    /// be sent before trailers or the end; [`Event::Writable`] reports when that is possible.
     ///
     /// # Errors
-    /// [`SendError::ContentLength`] if the content would exceed the content-length field,
+    /// Returns [`SendError::ContentLength`] if the content would exceed the content-length field,
     /// [`SendError::Stopped`], [`SendError::OutOfOrder`], [`SendError::StreamClosed`],
     /// [`SendError::ConnectionClosed`].
     pub fn send_body<T: Transport + ?Sized>(
@@ -239,8 +239,8 @@ impl Connection {
     /// Ends the local message.
     ///
     /// # Errors
-    /// [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if the message would be
-    /// malformed (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
+    /// Returns [`SendError::FrameIncomplete`] or [`SendError::ContentLength`] if the message would
+    /// be malformed (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
     /// [`SendError::Stopped`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn finish<T: Transport + ?Sized>(
         &mut self,
@@ -275,8 +275,8 @@ impl Connection {
     }
 
     /// Asks the peer to stop sending the rest of its message (STOP_SENDING). A server that has
-    /// responded without needing the rest uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events
-    /// for the peer's message follow.
+    /// responded without needing the rest uses [`Code::NO_ERROR`] (RFC 9114 §4.1). There are no
+    /// more events for the peer's message.
     pub fn stop<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if !entry.receive.is_ended() {

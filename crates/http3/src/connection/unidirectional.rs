@@ -5,7 +5,7 @@ use super::Connection;
 use super::peer_control::ControlReceive;
 use crate::{Code, ConnectionError, ReadEnd, Role, Transport};
 
-/// Number of bytes to read from a control or QPACK stream at once.
+/// Number of bytes per read from a control or QPACK stream.
 const READ: usize = 4096;
 
 /// One of the peer's unidirectional streams (RFC 9114 §6.2).
@@ -170,7 +170,7 @@ impl Connection {
         Ok(!self.closed)
     }
 
-    /// Returns the use of a stream of this type; `None` if the type is unknown.
+    /// Returns the purpose of a stream of this type; `None` if the type is unknown.
     fn kind(
         &mut self,
         stream: u64,
@@ -187,7 +187,10 @@ impl Connection {
                 ));
             }
             0x01 => {
-                return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed"));
+                return Err(ConnectionError::new(
+                    Code::ID_ERROR,
+                    "the client did not allow server push",
+                ));
             }
             0x02 => (&mut self.critical.encoder, Unidirectional::QpackEncoder),
             0x03 => (&mut self.critical.decoder, Unidirectional::QpackDecoder),
@@ -196,7 +199,7 @@ impl Connection {
         if place.replace(stream).is_some() {
             return Err(ConnectionError::new(
                 Code::STREAM_CREATION_ERROR,
-                "a second stream of a type that can exist only once",
+                "the peer opened a second stream of a type that may exist only once",
             ));
         }
         Ok(Some(kind))

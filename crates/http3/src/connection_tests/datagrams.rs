@@ -129,7 +129,7 @@ fn section_2_1_malformed_datagrams() {
     assert_eq!(alone.close_code(), None);
 }
 
-/// RFC 9297 §2: a request that does not use datagrams is aborted.
+/// A datagram aborts a request that does not use datagrams (RFC 9297 §2).
 #[test]
 fn section_2_datagrams_without_meaning() {
     let mut alone = server();
@@ -182,7 +182,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     assert!(client.connection.busy.early_datagrams.is_empty());
 }
 
-/// Polling an idle connection for datagrams allocates no memory.
+/// Polling an idle connection for datagrams does not allocate memory.
 #[test]
 fn a_connection_that_rests_and_has_no_datagrams_goes_on_resting() {
     let (mut link, _, mut server) = connected(with_datagrams(), with_datagrams());

@@ -164,7 +164,7 @@ fn a_request_and_its_response() {
     assert_eq!(heard, expected(&upload, &download));
 }
 
-/// A limit, as its name and its setter.
+/// The name and the setter of a limit.
 type Limit<T> = (&'static str, fn(&mut Config, T));
 
 /// The limits whose minimum, usually 0, does not depend on the messages.

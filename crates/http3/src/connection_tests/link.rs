@@ -258,7 +258,7 @@ impl Transport for End<'_> {
         self.link.priorities.insert((stream, self.is_server), (priority, is_incremental));
     }
 
-    /// In this transport, data counts as acknowledged once it was read.
+    /// In this transport, data counts as acknowledged once it has been read.
     fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
         Some(self.link.halves.get(&(stream, self.is_server))?.waiting() as u64)
     }

@@ -1,4 +1,4 @@
-//! Tests of priorities: how they are set, and which priorities the transport gets.
+//! Tests of priorities: how they are set, and which priorities are passed to the transport.
 
 use http::{Request, Response};
 
@@ -111,7 +111,7 @@ fn changes_for_requests_that_have_ended_are_dropped() {
     assert!(server.connection.busy.early_priorities.is_empty());
 }
 
-/// RFC 9218 §8: the response's field overrides the client's priority, including later updates.
+/// The response's field overrides the client's priority, including later updates (RFC 9218 §8).
 #[test]
 fn section_8_the_server_overrides() {
     let mut server = Alone::server();

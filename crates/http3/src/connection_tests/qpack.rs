@@ -60,7 +60,7 @@ fn insertions_are_acknowledged() {
     assert_eq!(written(&mut server, DECODER), [0x03, 0x01, 0x03]);
 }
 
-/// Tests every way in which a stream is not read to its end (RFC 9204 §2.2.2.2).
+/// Tests every reason why a stream is not read to its end (RFC 9204 §2.2.2.2).
 #[test]
 fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     // The peer resets the stream while it is blocked.
@@ -113,7 +113,7 @@ fn section_2_1_2_too_many_blocked_streams() {
     assert_eq!(server.close_code(), Some(Code::QPACK_DECOMPRESSION_FAILED));
     let error = server.connection.error().unwrap();
     assert_eq!(error.qpack, Some(QpackError::TooManyBlockedStreams));
-    assert!(core::error::Error::source(&error).is_none(), "its text is the reason");
+    assert!(core::error::Error::source(&error).is_none(), "its message is in the reason");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn section_3_2_3_the_peers_settings_are_respected() {
     assert_eq!(client.close_code(), None);
 }
 
-/// Errors of the peer's decoder close the connection (RFC 9204 §4.4).
+/// Errors by the peer's decoder close the connection (RFC 9204 §4.4).
 #[test]
 fn the_peers_decoder_stream_is_checked() {
     let mut client = Alone::client();

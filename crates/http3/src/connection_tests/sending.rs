@@ -117,7 +117,7 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
-/// An application whose content was not rejected is not waiting for anything.
+/// An application whose content was accepted is not waiting for anything.
 #[test]
 fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     let (mut server, stream) = serving("GET");
@@ -130,8 +130,8 @@ fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     assert!(sent(&mut server, stream) > 0);
 }
 
-/// A response that is sent in one call has the same bytes as one that is sent in three, whatever
-/// fits at first.
+/// A response that is sent in one call has the same bytes as a response that is sent in three, no
+/// matter how much fits at first.
 #[test]
 fn a_response_in_one_call_has_the_same_bytes() {
     let bytes_of = |server: &mut Alone, stream| {

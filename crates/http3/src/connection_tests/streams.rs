@@ -54,7 +54,7 @@ fn section_7_2_4_settings() {
     assert_closes(&mut alone, Code::EXCESSIVE_LOAD);
 }
 
-/// Frames that are not permitted on a control stream (RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8).
+/// Tests frames that are not allowed on a control stream (RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8).
 #[test]
 fn section_7_2_frames_on_the_control_stream() {
     for frame_type in [0x00, 0x01, 0x05, 0x02, 0x06, 0x08, 0x09] {
@@ -65,7 +65,7 @@ fn section_7_2_frames_on_the_control_stream() {
     }
 }
 
-/// Frames that are not permitted on a request stream (RFC 9114 §7.2.3 to §7.2.8).
+/// Tests frames that are not allowed on a request stream (RFC 9114 §7.2.3 to §7.2.8).
 #[test]
 fn section_7_2_frames_on_a_request_stream() {
     for frame_type in [0x03, 0x04, 0x07, 0x0d, 0x02, 0x06, 0x08, 0x09] {
@@ -237,7 +237,7 @@ fn qpack_errors_have_their_codes() {
     }
 }
 
-/// Frame sequences that do not form a valid message (RFC 9114 §4.1).
+/// Tests frame sequences that do not form a valid message (RFC 9114 §4.1).
 #[test]
 fn section_4_1_invalid_sequences() {
     let (head, trailers) = (request("POST", &[]), headers(&[("x", "1")]));
@@ -256,7 +256,7 @@ fn section_4_1_invalid_sequences() {
     assert_closes(&mut client, Code::FRAME_UNEXPECTED);
 }
 
-/// Only DATA frames are permitted in a tunnel (RFC 9114 §4.4).
+/// Only DATA frames are allowed in a tunnel (RFC 9114 §4.4).
 #[test]
 fn section_4_4_frames_in_a_tunnel() {
     let connect = headers(&[(":method", "CONNECT"), (":authority", "a:1")]);
@@ -291,7 +291,7 @@ fn section_5_2_goaway() {
     }
 }
 
-/// RFC 9114 §9: unknown frames are skipped anywhere, without being buffered.
+/// Unknown frames are skipped anywhere, without being buffered (RFC 9114 §9).
 #[test]
 fn section_9_unknown_frames_are_skipped() {
     let unknown = frame(0x21, &[7; 1000]);

@@ -82,7 +82,7 @@ fn section_3_it_has_to_be_offered() {
     assert_eq!(server.close_code(), None);
 }
 
-/// Only DATA frames are permitted in a tunnel, including one opened by extended CONNECT (RFC 9114
+/// Only DATA frames are allowed in a tunnel, including one opened by extended CONNECT (RFC 9114
 /// §4.4).
 #[test]
 fn section_4_4_frames_in_an_extended_tunnel() {

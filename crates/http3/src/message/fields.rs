@@ -14,7 +14,7 @@ pub(super) fn is_connection_specific(name: &[u8]) -> bool {
     )
 }
 
-/// Returns whether `value` is the only permitted value of `te`, which is allowed only in request
+/// Returns whether `value` is the only allowed value of `te`, which is allowed only in request
 /// headers (RFC 9114 §4.2).
 pub(super) fn is_trailers(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"trailers")
@@ -55,8 +55,8 @@ pub(super) fn uses_capsules(headers: &HeaderMap) -> bool {
         if structured::item(value.as_bytes()) == Ok(Value::Boolean(true)))
 }
 
-/// Returns whether there is a field that is permitted only in a message with content (RFC 9297
-/// §3.2). Transfer-Encoding is never permitted.
+/// Returns whether there is a field that is allowed only in a message with content (RFC 9297 §3.2).
+/// Transfer-Encoding is never allowed.
 pub(super) fn describes_content(headers: &HeaderMap) -> bool {
     headers.contains_key(CONTENT_LENGTH) || headers.contains_key(CONTENT_TYPE)
 }

@@ -55,7 +55,7 @@ impl AuthorityText {
 
 /// The error for a message with capsules that has a content field (RFC 9297 §3.2).
 const CAPSULES: StreamError =
-    StreamError::malformed("a message with capsules has fields that describe content");
+    StreamError::malformed("a message with capsules must not have fields that describe content");
 
 /// Returns, as extensions, the parts of a request for which [`Request`] has no field.
 fn protocol_and_priority(protocol: Option<Protocol>, fields: &HeaderMap) -> http::Extensions {
@@ -88,7 +88,7 @@ impl FieldSection {
     }
 
     /// Sets an authority that was valid in an earlier request; if this section has the same
-    /// authority, it need not be checked again.
+    /// authority, the value need not be checked again.
     pub(crate) fn expect_authority(&mut self, authority: Option<&Authority>) {
         if self.kind == SectionKind::Request {
             self.expected_authority = authority.cloned();
@@ -103,7 +103,7 @@ impl FieldSection {
     /// Adds the next field.
     pub(crate) fn field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
         if !fields::is_valid_value(field.value) {
-            return Err(StreamError::malformed("a field value has an invalid character"));
+            return Err(StreamError::malformed("a field value contains an invalid character"));
         }
         if field.name.first() == Some(&b':') {
             return self.pseudo_field(field.name, field.value);
@@ -112,7 +112,7 @@ impl FieldSection {
         self.check_field(field)?;
         // Rejects uppercase letters and other invalid characters.
         let name = HeaderName::from_lowercase(field.name)
-            .map_err(|_| StreamError::malformed("a field name has an invalid character"))?;
+            .map_err(|_| StreamError::malformed("a field name contains an invalid character"))?;
         if name == COOKIE && self.kind == SectionKind::Request {
             self.join_cookie(field);
             return Ok(());
@@ -127,7 +127,7 @@ impl FieldSection {
         sensitive: bool,
     ) -> Result<(), StreamError> {
         let mut value = HeaderValue::from_bytes(value)
-            .map_err(|_| StreamError::malformed("a field value has an invalid character"))?;
+            .map_err(|_| StreamError::malformed("a field value contains an invalid character"))?;
         value.set_sensitive(sensitive);
         self.fields
             .try_append(name, value)
@@ -138,7 +138,9 @@ impl FieldSection {
     /// Checks fields that affect the framing of the message.
     fn check_field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
         if fields::is_connection_specific(field.name) {
-            return Err(StreamError::malformed("a field is specific to HTTP/1.1 connections"));
+            return Err(StreamError::malformed(
+                "a connection-specific field is not allowed in HTTP/3",
+            ));
         }
         let is_request = self.kind == SectionKind::Request;
         match field.name {
@@ -172,7 +174,7 @@ impl FieldSection {
 
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), StreamError> {
         if self.pseudo_fields_over {
-            return Err(StreamError::malformed("a pseudo-header field follows a field"));
+            return Err(StreamError::malformed("a pseudo-header field follows a regular field"));
         }
         let invalid = StreamError::malformed("a pseudo-header field has an invalid value");
         let is_repeated = match (self.kind, name) {
@@ -205,9 +207,13 @@ impl FieldSection {
                 self.status.replace(status).is_some()
             }
             (SectionKind::Trailers, _) => {
-                return Err(StreamError::malformed("trailers have a pseudo-header field"));
+                return Err(StreamError::malformed("trailers contain a pseudo-header field"));
             }
-            _ => return Err(StreamError::malformed("a pseudo-header field is not defined here")),
+            _ => {
+                return Err(StreamError::malformed(
+                    "a pseudo-header field is not defined for this message",
+                ));
+            }
         };
         if is_repeated {
             return Err(StreamError::malformed("a pseudo-header field appears twice"));
@@ -230,9 +236,9 @@ impl FieldSection {
         let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
         // HTTP/3 has no upgrade mechanism, so 101 is invalid (RFC 9114 §4.5).
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(StreamError::malformed("101 does not exist in HTTP/3"));
+            return Err(StreamError::malformed("status 101 is not allowed in HTTP/3"));
         }
-        // Neither fields nor a status that describe content are permitted (RFC 9297 §3.2).
+        // Neither fields nor a status that describe content are allowed (RFC 9297 §3.2).
         if exchange == Exchange::ExtendedConnect
             && status.is_success()
             && fields::uses_capsules(&self.fields)
@@ -291,10 +297,10 @@ impl FieldSection {
             return Err(StreamError::malformed("the authority is empty"));
         }
         if value.contains(&b'@') {
-            return Err(StreamError::malformed("the authority has user information"));
+            return Err(StreamError::malformed("the authority contains user information"));
         }
         let authority = Authority::from_maybe_shared(value)
-            .map_err(|_| StreamError::malformed("the authority is not valid"))?;
+            .map_err(|_| StreamError::malformed("the authority is invalid"))?;
         Ok(Some(authority))
     }
 
@@ -313,7 +319,7 @@ impl FieldSection {
         }
         let authority = authority
             .filter(|authority| authority.port_u16().is_some() && !authority.host().is_empty())
-            .ok_or(StreamError::malformed("CONNECT needs a host and a port"))?;
+            .ok_or(StreamError::malformed("CONNECT requires a host and a port"))?;
         Ok(Uri::from(authority))
     }
 
@@ -345,10 +351,10 @@ impl FieldSection {
         let is_asterisk = *path == *b"*" && *method == Method::OPTIONS;
         let is_absolute = path.first() == Some(&b'/');
         if is_http && !is_asterisk && !is_absolute || !fields::is_valid_path(&path) {
-            return Err(StreamError::malformed(":path is not valid"));
+            return Err(StreamError::malformed(":path is invalid"));
         }
         let path = PathAndQuery::from_maybe_shared(path)
-            .map_err(|_| StreamError::malformed(":path is not valid"))?;
+            .map_err(|_| StreamError::malformed(":path is invalid"))?;
         let mut parts = http::uri::Parts::default();
         // A `Uri` cannot have a scheme without an authority, nor with the path "*".
         if authority.is_some() && !is_asterisk {

@@ -22,7 +22,7 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendErr
 /// Encodes a request's header section (RFC 9114 §4.3.1).
 ///
 /// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent (§4.3.1
-/// prefers `:authority`). The scheme is https unless the URI has another one.
+/// prefers `:authority`). The scheme is https unless the URI has another scheme.
 pub(crate) fn encode_request(
     lines: &mut FieldLines,
     request: &Request<()>,
@@ -40,21 +40,19 @@ pub(crate) fn encode_request(
     let authority = authority
         .or(host)
         .filter(|authority| !authority.is_empty() && !authority.contains(&b'@'))
-        .ok_or(malformed("a request needs an authority, without user information"))?;
+        .ok_or(malformed("a request must have an authority without user information"))?;
     lines.field(b":method", method.as_str().as_bytes(), false);
     let protocol = request.extensions().get::<Protocol>();
     if let Some(protocol) = protocol {
         if method != Method::CONNECT {
-            return Err(malformed("only CONNECT has a protocol"));
+            return Err(malformed("only CONNECT requests can have a protocol"));
         }
         check_capsule_protocol(request.headers())?;
         lines.field(b":protocol", protocol.as_str().as_bytes(), false);
     }
     if method == Method::CONNECT && protocol.is_none() {
         if uri.port_u16().is_none() || uri.scheme().is_some() || uri.path_and_query().is_some() {
-            return Err(malformed(
-                "the target of CONNECT must be a host and a port and nothing else",
-            ));
+            return Err(malformed("the target of CONNECT must consist of only a host and a port"));
         }
         lines.field(b":authority", authority, false);
     } else {
@@ -63,7 +61,7 @@ pub(crate) fn encode_request(
             Some(path) => path,
         };
         if !fields::is_valid_path(path.as_bytes()) {
-            return Err(malformed("the path is not plain ASCII"));
+            return Err(malformed("the path contains non-ASCII characters"));
         }
         lines.field(b":scheme", uri.scheme_str().unwrap_or("https").as_bytes(), false);
         lines.field(b":authority", authority, false);
@@ -89,7 +87,7 @@ pub(crate) fn encode_response(
     response: &Response<()>,
 ) -> Result<(), SendError> {
     if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-        return Err(malformed("101 does not exist in HTTP/3"));
+        return Err(malformed("status 101 is not allowed in HTTP/3"));
     }
     lines.clear();
     lines.field(b":status", response.status().as_str().as_bytes(), false);
@@ -119,7 +117,9 @@ pub(crate) fn encode_trailers(
 /// Checks for fields that a message with capsules must not have (RFC 9297 §3.2).
 fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
     if fields::uses_capsules(headers) && fields::describes_content(headers) {
-        return Err(malformed("a message with capsules has no content-length or content-type"));
+        return Err(malformed(
+            "a message with capsules must not have content-length or content-type",
+        ));
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Res
             if kind == Kind::Response {
                 continue;
             }
-            return Err(malformed("a field is specific to HTTP/1.1 connections"));
+            return Err(malformed("a connection-specific field is not allowed in HTTP/3"));
         }
         if names_others && is_named_by_connection(headers, name) {
             continue;
@@ -156,7 +156,7 @@ fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Res
     Ok(())
 }
 
-/// Returns whether the Connection field names `name` (RFC 9110 §7.6.1).
+/// Returns whether the Connection field lists `name` (RFC 9110 §7.6.1).
 fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
     let values = headers.get_all(CONNECTION).iter();
     let mut names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));

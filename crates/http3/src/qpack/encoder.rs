@@ -43,7 +43,7 @@ pub(crate) struct Encoder {
     draining_size: u64,
     /// Instructions for the encoder stream.
     instructions: Vec<u8>,
-    /// The field lines of the section that is being encoded, without its prefix.
+    /// The field lines of the section that is being encoded, without the section's prefix.
     lines: Vec<u8>,
 }
 
@@ -351,8 +351,8 @@ impl Encoder {
     }
 
     /// Evicts entries with indices below `end` until there is room for `size` bytes. Does so only
-    /// if this makes enough room and is permitted (§2.1.1): the peer has received the entries, and
-    /// no unacknowledged section references them.
+    /// if this makes enough room and is allowed (§2.1.1): the peer has received the entries, and no
+    /// unacknowledged section references them.
     fn make_room(&mut self, current: &Current, size: u64, end: u64) -> bool {
         let lowest = self.references.lowest().unwrap_or(u64::MAX).min(current.lowest);
         let end = end.min(lowest).min(self.references.known_received());

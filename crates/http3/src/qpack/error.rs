@@ -7,7 +7,7 @@ use crate::Code;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QpackError {
-    /// QPACK_DECOMPRESSION_FAILED: a field section ends inside a field line (§4.5).
+    /// QPACK_DECOMPRESSION_FAILED: a field section ends in the middle of a field line (§4.5).
     SectionTruncated,
     /// QPACK_DECOMPRESSION_FAILED: an integer in a field section has more than 62 bits (§4.1.1).
     SectionInteger,
@@ -86,10 +86,10 @@ impl QpackError {
             Self::SectionTruncated => "a field section is truncated",
             Self::SectionInteger => "a field section has an integer of more than 62 bits",
             Self::SectionHuffman => "a Huffman coded string is invalid",
-            Self::RequiredInsertCount => "a field section has an impossible Required Insert Count",
+            Self::RequiredInsertCount => "a field section has an invalid Required Insert Count",
             Self::NegativeBase => "a field section has a negative Base",
             Self::SectionStaticIndex => {
-                "a field line refers to an entry that the static table does not have"
+                "a field line refers to an entry that is not in the static table"
             }
             Self::ReferenceNotCovered => {
                 "a field line refers to an entry beyond the Required Insert Count"
@@ -98,21 +98,19 @@ impl QpackError {
             Self::TooManyBlockedStreams => "more streams are blocked than were allowed",
             Self::EncoderInteger => "an encoder instruction has an integer of more than 62 bits",
             Self::EncoderHuffman => "an encoder instruction has an invalid Huffman coded string",
-            Self::CapacityTooLarge => {
-                "the dynamic table's capacity exceeds the maximum that was announced"
-            }
+            Self::CapacityTooLarge => "the dynamic table's capacity exceeds the advertised maximum",
             Self::EntryTooLarge => "an entry is larger than the dynamic table's capacity",
             Self::EncoderStaticIndex => {
-                "an encoder instruction refers to an entry that the static table does not have"
+                "an encoder instruction refers to an entry that is not in the static table"
             }
             Self::EncoderDynamicIndex => {
-                "an encoder instruction refers to an entry that the dynamic table does not have"
+                "an encoder instruction refers to an entry that is not in the dynamic table"
             }
             Self::DecoderInteger => "a decoder instruction has an integer of more than 62 bits",
             Self::IncrementZero => "an Insert Count Increment is zero",
             Self::IncrementTooLarge => "more insertions were acknowledged than were made",
             Self::NothingToAcknowledge => {
-                "a section was acknowledged on a stream without an unacknowledged one"
+                "a section was acknowledged on a stream that has no unacknowledged section"
             }
         }
     }

@@ -45,7 +45,7 @@ struct Tables {
 impl Tables {
     const NEW: Self = Self::new();
 
-    /// Runs at compile time, where a mistake is a compile error.
+    /// Computes the tables at compile time, where a mistake is a compile error.
     #[expect(
         clippy::indexing_slicing,
         clippy::arithmetic_side_effects,

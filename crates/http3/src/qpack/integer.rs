@@ -5,7 +5,7 @@ use clearway_wire::{Reader, VarInt};
 /// The reason why an integer cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IntegerError {
-    /// The input ends inside the integer.
+    /// The input ends in the middle of the integer.
     Truncated,
     /// The integer has more than 62 bits, or more bytes than a 62-bit integer can need.
     TooLarge,

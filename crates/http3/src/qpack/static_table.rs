@@ -1,4 +1,4 @@
-//! The static table (RFC 9204 Appendix A), and the search for a field in it.
+//! The static table (RFC 9204 Appendix A), and a search for the entry that matches a field.
 
 /// The name and value of every entry, by index.
 const ENTRIES: [(&str, &str); 99] = [
@@ -106,7 +106,7 @@ const ENTRIES: [(&str, &str); 99] = [
 /// The indexes of [`ENTRIES`], sorted by name and then value.
 const SORTED: [u8; 99] = sorted();
 
-/// Runs at compile time, where a mistake is a compile error.
+/// Sorts the entries at compile time, where a mistake is a compile error.
 #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "compile time only")]
 const fn sorted() -> [u8; 99] {
     let mut order = [0; 99];
@@ -148,8 +148,8 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
 /// entries.
 const RUNS: [(u8, u8); 256] = runs();
 
-/// Returns a hash that differs for all names in the table. Other names may have the same hash as
-/// one in the table.
+/// Returns a hash that differs for all names in the table. Other names may have the same hash as a
+/// name in the table.
 const fn hash(length: usize, first: u8, other: u8) -> u8 {
     (length as u8)
         .wrapping_mul(21)

@@ -92,7 +92,8 @@ impl Table {
         while self.size > capacity && self.evict().is_some() {}
     }
 
-    /// Adds an entry, and evicts others to make room (§3.2.2). Returns whether it fits at all.
+    /// Adds an entry, and evicts others to make room (§3.2.2). Returns `false` if the entry is
+    /// larger than the table.
     pub(crate) fn insert(&mut self, entry: Entry) -> bool {
         let size = entry.size();
         if size > self.capacity {
@@ -108,7 +109,11 @@ impl Table {
     /// Checks the cached size against the entries.
     #[cfg(test)]
     pub(crate) fn check_caches(&self) {
-        assert_eq!(self.size, self.entries.iter().map(Entry::size).sum(), "the size of the table");
+        assert_eq!(
+            self.size,
+            self.entries.iter().map(Entry::size).sum(),
+            "the cached size matches the entries"
+        );
         assert!(self.size <= self.capacity && self.inserted >= self.entries.len() as u64);
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Literal<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LiteralError {
     Integer(IntegerError),
-    /// The input ends inside the string, which has this length in bytes.
+    /// The input ends in the middle of the string, which has this length in bytes.
     Truncated(u64),
 }
 

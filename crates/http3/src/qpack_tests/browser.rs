@@ -15,7 +15,7 @@ fn page() -> Vec<Vec<Owned>> {
     PAGE.split("\n\n").map(|request| request.lines().map(line).collect()).collect()
 }
 
-/// Returns the number of bytes on all streams that the requests take, with a table of `capacity`
+/// Returns the number of bytes that the requests take on all streams, with a table of `capacity`
 /// bytes. Acknowledgments arrive after every `flight` requests.
 fn bytes(requests: &[Vec<Owned>], capacity: u64, max_blocked: u64, flight: usize) -> usize {
     let mut encoder = Encoder::default();

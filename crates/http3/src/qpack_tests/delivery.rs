@@ -1,5 +1,5 @@
 //! Property tests of encoder and decoder, with all data between them delivered in any order that
-//! streams permit.
+//! streams allow.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -66,7 +66,7 @@ fn wrong_values() {
     );
     check(
         "[network]\ndelay = \"5\"",
-        "test.toml:6:9: \"5\" is not a duration: expected a number with ns",
+        "test.toml:6:9: \"5\" is not a duration: expected a number with a unit (ns",
     );
     check("[network]\nrate = \"10mbps\"", "test.toml:6:8: \"10mbps\" is not a rate");
     check("[network]\ntick = \"never\"", "test.toml:6:8: \"never\" is not a duration");

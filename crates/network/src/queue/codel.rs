@@ -35,7 +35,7 @@ const REMEMBERED_INTERVALS: u32 = 16;
 pub(super) struct CoDelQueue {
     pub(super) fifo: Fifo,
     parameters: CoDel,
-    /// The time at which the sojourn time will have been above the target for a whole interval.
+    /// The time at which the sojourn time will have been above the target for an entire interval.
     first_above: Option<Timestamp>,
     is_dropping: bool,
     /// The number of drops since the dropping state was last entered.

@@ -164,9 +164,9 @@ impl DualPi2Queue {
         }
     }
 
-    /// Marks datagrams by the step threshold and by the coupled probability. When that probability
-    /// is one, marking no longer suffices, so this queue drops like the classic one (RFC 9332,
-    /// Section 4.2.3).
+    /// Marks datagrams according to the step threshold and the coupled probability. When that
+    /// probability is one, marking no longer suffices, so this queue drops like the classic one
+    /// (RFC 9332, Section 4.2.3).
     fn judge_low_latency(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> QueueVerdict {
         let coupled = self.parameters.coupling * self.base_probability;
         let is_overloaded = coupled >= 1.0;
@@ -174,7 +174,7 @@ impl DualPi2Queue {
             return QueueVerdict::Drop;
         }
         let sojourn = now.saturating_since(waiting.entered);
-        // A datagram that leaves an empty queue behind it has only waited for the wire.
+        // A datagram that leaves the queue empty has waited only for the wire.
         let is_late = sojourn > self.parameters.step && self.low_latency.packets() > 0;
         let is_coupled = self.low_latency_marks.happens(coupled.min(1.0));
         if is_late || is_coupled { QueueVerdict::Mark } else { QueueVerdict::Send }

@@ -58,7 +58,8 @@ impl Wire {
         self.now += 1;
     }
 
-    /// Runs with `low_latency` and `classic` arrivals per turn, both in tenths of a datagram.
+    /// Runs with `low_latency` and `classic` arrivals per millisecond, both in tenths of a
+    /// datagram.
     fn run(&mut self, turns: u64, low_latency: u64, classic: u64, ecn: Ecn) {
         for turn in 0..turns {
             let tenths = |rate: u64| (turn + 1) * rate / 10 - turn * rate / 10;
@@ -123,7 +124,7 @@ fn the_step_marks_datagrams_that_waited_longer_than_a_millisecond() {
     for _ in 0..10 {
         wire.turn();
     }
-    // The datagrams that waited 0 and 1 ms are not late; the last leaves an empty queue behind.
+    // The datagrams that waited 0 and 1 ms are not late; the last one leaves the queue empty.
     assert_eq!((wire.low_latency.marked, wire.low_latency.sent), (7, 10));
 }
 

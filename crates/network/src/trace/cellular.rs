@@ -13,7 +13,7 @@ pub struct Cellular {
     /// 1.25.
     pub between: (Rate, Rate),
     /// The average number of outages per ten seconds. Each outage lasts 50 to 500 ms; two outages
-    /// may join.
+    /// may overlap.
     pub outages: f64,
     /// The length of the trace, in whole milliseconds.
     pub length: Duration,

@@ -57,8 +57,8 @@ impl EcnCounts {
 impl<'a> Ack<'a> {
     pub(super) const TYPE: u8 = 0x02;
     pub(super) const TYPE_WITH_ECN: u8 = 0x03;
-    /// The maximum number of ranges that are written to one frame: the first range, and as many as
-    /// a two-byte ACK Range Count can represent.
+    /// The maximum number of ranges written to one frame: the first range, and as many additional
+    /// ones as a two-byte ACK Range Count can represent.
     const MAX_RANGES: usize = 1 << 14;
 
     pub(super) fn decode(reader: &mut Reader<'a>, with_ecn: bool) -> Result<Self, DecodeError> {
@@ -71,7 +71,7 @@ impl<'a> Ack<'a> {
         let mut smallest = largest
             .get()
             .checked_sub(first_range.get())
-            .ok_or(DecodeError::invalid("First ACK Range", "reaches below packet number 0"))?;
+            .ok_or(DecodeError::invalid("First ACK Range", "extends below packet number 0"))?;
         let start = reader.rest();
         // Each iteration consumes at least two bytes from the reader, so the length of the input
         // bounds the loop, whatever the count.
@@ -128,7 +128,8 @@ impl<'a> Ack<'a> {
     /// them; `delay` is already scaled by the exponent. At most 2^14 ranges are written.
     ///
     /// # Errors
-    /// `ranges` is empty, not even one range fits, or a range is out of order. Nothing was written.
+    /// Returns an error, and writes nothing, if `ranges` is empty, not even one range fits, or a
+    /// range is out of order.
     pub fn encode_ranges(
         writer: &mut Writer<'_>,
         delay: VarInt,
@@ -225,10 +226,10 @@ fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), De
     let largest = smallest
         .checked_sub(gap.get())
         .and_then(|largest| largest.checked_sub(2))
-        .ok_or(DecodeError::invalid("Gap", "reaches below packet number 0"))?;
+        .ok_or(DecodeError::invalid("Gap", "extends below packet number 0"))?;
     let smallest = largest
         .checked_sub(length.get())
-        .ok_or(DecodeError::invalid("ACK Range Length", "reaches below packet number 0"))?;
+        .ok_or(DecodeError::invalid("ACK Range Length", "extends below packet number 0"))?;
     Ok((largest, smallest))
 }
 

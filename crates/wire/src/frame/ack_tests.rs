@@ -76,7 +76,7 @@ fn ecn_counts_on_the_wire() {
 
 #[test]
 fn packet_numbers_below_zero() {
-    let error = |field| Err(DecodeError::invalid(field, "reaches below packet number 0"));
+    let error = |field| Err(DecodeError::invalid(field, "extends below packet number 0"));
     assert!(decode(&hex("02 05 00 00 05")).is_ok());
     assert_eq!(decode(&hex("02 05 00 00 06")), error("First ACK Range"));
     // After range 5, the gap has 1 or more packets: the next range ends at 3 - gap.
@@ -193,7 +193,7 @@ proptest! {
                     let mut buffer = [0; 2000];
                     let mut longer = Writer::new(&mut buffer);
                     Ack::encode_ranges(&mut longer, delay, more, ecn).unwrap();
-                    prop_assert!(longer.written() > space, "{next:?} would have fitted");
+                    prop_assert!(longer.written() > space, "{next:?} would have fit");
                 } else {
                     prop_assert_eq!(&writer.filled()[1..], whole.filled());
                 }

@@ -9,7 +9,7 @@ pub struct ConnectionClose<'a> {
     pub error_code: VarInt,
     /// Whether the transport or the application closed the connection.
     pub kind: CloseKind,
-    /// The reason phrase, for human readers; not necessarily UTF-8.
+    /// The human-readable reason phrase; not necessarily valid UTF-8.
     pub reason: &'a [u8],
 }
 

@@ -17,7 +17,7 @@ impl<'a> Crypto<'a> {
         let offset = VarInt::decode(reader, "Offset")?;
         let data = reader.length_prefixed("Crypto Data")?;
         if !check_end(offset, data.len()) {
-            return Err(DecodeError::invalid("Offset", "and the length reach beyond 2^62-1"));
+            return Err(DecodeError::invalid("Offset", "plus the length exceeds 2^62-1"));
         }
         Ok(Self { offset, data })
     }
@@ -32,7 +32,8 @@ impl<'a> Crypto<'a> {
     /// Writes a frame except for its data, and returns the buffer of `length` bytes for the data.
     ///
     /// # Errors
-    /// If the frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
+    /// Returns an error, and writes nothing, if the frame does not fit, or the data would end
+    /// beyond 2^62 - 1.
     pub fn encode_in_place<'w>(
         writer: &'w mut Writer<'_>,
         offset: VarInt,
@@ -80,7 +81,7 @@ mod tests {
     fn data_beyond_the_last_offset() {
         let last = Crypto { offset: number(VarInt::MAX.get() - 1), data: b"a" };
         check_round_trip(Frame::Crypto(last));
-        let beyond = DecodeError::invalid("Offset", "and the length reach beyond 2^62-1");
+        let beyond = DecodeError::invalid("Offset", "plus the length exceeds 2^62-1");
         assert_eq!(decode(&hex("06 ffffffffffffffff 01 61")), Err(beyond));
         let mut buffer = [0; 20];
         let mut writer = Writer::new(&mut buffer);

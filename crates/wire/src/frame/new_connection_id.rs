@@ -21,7 +21,7 @@ impl NewConnectionId {
         let sequence = VarInt::decode(reader, "Sequence Number")?;
         let retire_prior_to = VarInt::decode(reader, "Retire Prior To")?;
         if retire_prior_to > sequence {
-            return Err(DecodeError::invalid("Retire Prior To", "is above the Sequence Number"));
+            return Err(DecodeError::invalid("Retire Prior To", "exceeds the Sequence Number"));
         }
         let id = ConnectionId::decode(reader, "Connection ID")?;
         if id.is_empty() {

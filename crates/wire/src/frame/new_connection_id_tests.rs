@@ -22,7 +22,7 @@ fn on_the_wire() {
 #[test]
 fn retire_prior_to_above_the_sequence_number_is_an_error() {
     assert!(decode(&hex(&format!("18 02 02 01 aa {TOKEN}"))).is_ok());
-    let invalid = DecodeError::invalid("Retire Prior To", "is above the Sequence Number");
+    let invalid = DecodeError::invalid("Retire Prior To", "exceeds the Sequence Number");
     assert_eq!(decode(&hex(&format!("18 02 03 01 aa {TOKEN}"))), Err(invalid));
 }
 

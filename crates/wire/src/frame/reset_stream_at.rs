@@ -26,7 +26,7 @@ impl ResetStreamAt {
             reliable_size: VarInt::decode(reader, "Reliable Size")?,
         };
         if frame.reliable_size > frame.final_size {
-            return Err(DecodeError::invalid("Reliable Size", "is above the Final Size"));
+            return Err(DecodeError::invalid("Reliable Size", "exceeds the Final Size"));
         }
         Ok(frame)
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn no_more_is_reliable_than_there_is() {
-        let above = DecodeError::invalid("Reliable Size", "is above the Final Size");
+        let above = DecodeError::invalid("Reliable Size", "exceeds the Final Size");
         assert_eq!(decode(&hex("24 04 00 05 06")), Err(above));
         assert!(decode(&hex("24 04 00 05 05")).is_ok());
     }

@@ -8,8 +8,8 @@ impl Frame<'_> {
         !matches!(self, Self::Ack(_) | Self::Padding(_) | Self::ConnectionClose(_))
     }
 
-    /// Returns whether this frame makes a packet count as in flight (RFC 9002 §2): ack-eliciting
-    /// frames and PADDING do.
+    /// Returns whether a packet with this frame counts as in flight (RFC 9002 §2), which is the
+    /// case for ack-eliciting frames and PADDING.
     pub fn counts_in_flight(&self) -> bool {
         self.is_ack_eliciting() || matches!(self, Self::Padding(_))
     }
@@ -30,7 +30,7 @@ impl Frame<'_> {
     /// §12.5). If not, receiving it is a connection error of type PROTOCOL_VIOLATION.
     ///
     /// For 0-RTT this follows §12.5, which also excludes RETIRE_CONNECTION_ID; ACK_FREQUENCY and
-    /// IMMEDIATE_ACK are not permitted either (draft-ietf-quic-ack-frequency §3).
+    /// IMMEDIATE_ACK are not allowed either (draft-ietf-quic-ack-frequency §3).
     pub fn is_allowed_in(&self, packet_type: PacketType) -> bool {
         match packet_type {
             PacketType::OneRtt => true,

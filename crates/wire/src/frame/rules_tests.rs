@@ -1,8 +1,9 @@
 use crate::frame::*;
 use crate::{ConnectionId, PacketNumber, ResetToken, StreamId};
 
-/// Returns frames with their packet types ("IH01") in table 3 and §12.5, and their marks: N for not
-/// ack-eliciting and P for probing, as in that table; unlike in the table, F means in flight.
+/// Returns frames, the packet types ("IH01") that table 3 and §12.5 allow for them, and their
+/// marks: N for not ack-eliciting and P for probing, as in that table, and F for in flight, which
+/// differs from the table.
 fn table() -> Vec<(Frame<'static>, &'static str, &'static str)> {
     let zero = VarInt::ZERO;
     let stream_id = StreamId::from_varint(zero);

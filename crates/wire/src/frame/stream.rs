@@ -32,7 +32,7 @@ impl<'a> Stream<'a> {
             _ => reader.length_prefixed("Stream Data")?,
         };
         if !check_end(offset, data.len()) {
-            return Err(DecodeError::invalid("Offset", "and the length reach beyond 2^62-1"));
+            return Err(DecodeError::invalid("Offset", "plus the length exceeds 2^62-1"));
         }
         Ok(Self { stream_id, offset, fin: wire_type & Self::FIN != 0, data })
     }
@@ -54,7 +54,8 @@ impl<'a> Stream<'a> {
     /// packet, so it must be the packet's last frame.
     ///
     /// # Errors
-    /// If the frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
+    /// Returns an error, and writes nothing, if the frame does not fit, or the data would end
+    /// beyond 2^62 - 1.
     pub fn encode_in_place<'w>(
         writer: &'w mut Writer<'_>,
         stream_id: StreamId,

@@ -29,7 +29,7 @@ fn without_length_the_data_ends_with_the_packet() {
 #[test]
 fn data_beyond_the_last_offset() {
     check_round_trip(Frame::Stream(stream(VarInt::MAX.get() - 3, false, b"abc")));
-    let beyond = DecodeError::invalid("Offset", "and the length reach beyond 2^62-1");
+    let beyond = DecodeError::invalid("Offset", "plus the length exceeds 2^62-1");
     assert_eq!(decode(&hex("0e 04 fffffffffffffffd 03 616263")), Err(beyond));
     assert_eq!(decode(&hex("0c 04 fffffffffffffffd 616263")), Err(beyond));
     let mut buffer = [0; 40];

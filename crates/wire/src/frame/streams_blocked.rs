@@ -60,7 +60,7 @@ mod tests {
     fn more_streams_than_stream_ids() {
         let most = StreamsBlocked { direction: Direction::Unidirectional, limit: number(1 << 60) };
         check_bytes(Frame::StreamsBlocked(most), &hex("17 d000000000000000"));
-        let too_many = DecodeError::invalid("Maximum Streams", "is above 2^60");
+        let too_many = DecodeError::invalid("Maximum Streams", "exceeds 2^60");
         assert_eq!(decode(&hex("17 d000000000000001")), Err(too_many));
         assert_eq!(decode(&hex("16 ffffffffffffffff")), Err(too_many));
     }

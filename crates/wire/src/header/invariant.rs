@@ -8,16 +8,17 @@ pub enum Invariant<'a> {
     Long {
         /// The version; [`Version::NEGOTIATION`] for a Version Negotiation packet.
         version: Version,
-        /// The destination connection ID, of up to 255 bytes: other versions may have longer IDs than version 1.
+        /// The destination connection ID, up to 255 bytes: other versions may use longer IDs than
+        /// version 1.
         destination_connection_id: &'a [u8],
-        /// The source connection ID, of up to 255 bytes.
+        /// The source connection ID, up to 255 bytes.
         source_connection_id: &'a [u8],
         /// The rest of the packet, whose format depends on the version.
         version_specific: &'a [u8],
     },
     /// A short header.
     Short {
-        /// The destination connection ID, with the length of the receiver's connection IDs.
+        /// The destination connection ID, which has the length of the receiver's connection IDs.
         destination_connection_id: &'a [u8],
         /// The rest of the packet, whose format depends on the version.
         version_specific: &'a [u8],

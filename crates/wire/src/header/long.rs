@@ -2,8 +2,8 @@ use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, EncodeError, LongPacketType, PacketNumber, VarInt, Version, Writer};
 
-/// The header of an Initial, 0-RTT or Handshake packet that is to be written (RFC 9000 §17.2, RFC
-/// 9369 §3.2).
+/// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2, RFC 9369
+/// §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeader<'a> {
     /// The packet type.
@@ -19,7 +19,7 @@ pub struct LongHeader<'a> {
     pub token: &'a [u8],
 }
 
-/// The positions of the parts of a packet that are not final yet, in bytes from the start of the
+/// The positions of the packet's parts that are not final yet, in bytes from the start of the
 /// packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeaderOffsets {
@@ -31,8 +31,8 @@ pub struct LongHeaderOffsets {
     pub payload: usize,
 }
 
-/// The size in bytes of the Length field that is written. It is enough for any packet of an Initial
-/// or Handshake flight, and fixed, so that the payload can be written before its length is known.
+/// The size of a written Length field in bytes. It is enough for any packet of an Initial or
+/// Handshake flight, and fixed, so that the payload can be written before its length is known.
 const LENGTH_LEN: usize = 2;
 const MAX_LENGTH: usize = 0x3fff;
 
@@ -49,12 +49,12 @@ impl LongHeader<'_> {
             .saturating_add(packet_number_len)
     }
 
-    /// Writes the header with a Length field of zero and the last `packet_number_len` bytes (1 to 4) of
-    /// the packet number. The packet begins at the writer's current position.
+    /// Writes the header with a Length field of zero and the last `packet_number_len` bytes (1 to
+    /// 4) of the packet number. The packet begins at the writer's current position.
     ///
     /// # Errors
-    /// If the header does not fit, `packet_number_len` is not 1 to 4, or the version is unknown.
-    /// Nothing was written.
+    /// Returns an error, and writes nothing, if the header does not fit, `packet_number_len` is not
+    /// 1 to 4, or the version is unknown.
     pub fn encode(
         &self,
         writer: &mut Writer<'_>,
@@ -105,7 +105,8 @@ pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, Enc
 /// everything after the field: the packet number, the payload and the authentication tag.
 ///
 /// # Errors
-/// If `length` exceeds 16383 or `length_offset` is outside the packet. Nothing was written.
+/// Returns an error, and writes nothing, if `length` exceeds 16383 or `length_offset` is outside
+/// the packet.
 pub fn set_length(
     packet: &mut [u8],
     length_offset: usize,

@@ -10,8 +10,8 @@ pub(super) enum LongType {
 }
 
 impl LongType {
-    /// Returns the type's position in the order of version 1's values, which begin at 0. Version
-    /// 2's values begin at 1 and wrap around.
+    /// Returns the type's value in version 1, from 0. The values of version 2 are greater by 1,
+    /// modulo 4.
     const fn position(self) -> u8 {
         match self {
             Self::Frames(LongPacketType::Initial) => 0,

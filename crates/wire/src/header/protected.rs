@@ -2,7 +2,7 @@ use super::long_type::LongType;
 use super::{Invariant, Retry, VersionNegotiation, has_fixed_bit, spin_bit};
 use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarInt, Version};
 
-/// The header fields that can be read while header protection is in place (RFC 9000 §17).
+/// The header fields that can be read before header protection is removed (RFC 9000 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectedHeader<'a> {
     /// The first byte; its low bits are protected.
@@ -54,9 +54,9 @@ pub enum HeaderKind<'a> {
     UnknownVersion {
         /// The version.
         version: Version,
-        /// The destination connection ID, of up to 255 bytes.
+        /// The destination connection ID, up to 255 bytes.
         destination: &'a [u8],
-        /// The source connection ID, of up to 255 bytes.
+        /// The source connection ID, up to 255 bytes.
         source: &'a [u8],
     },
 }
@@ -67,9 +67,10 @@ impl<'a> ProtectedHeader<'a> {
     /// issues.
     ///
     /// # Errors
-    /// If the packet is truncated (its Length field is checked against the available bytes), has a
-    /// connection ID longer than 20 bytes in a known version, or is a malformed Retry or Version
-    /// Negotiation packet. Discard such a packet, together with the rest of the datagram.
+    /// Returns an error if the packet is truncated (its Length field is checked against the
+    /// available bytes), has a connection ID longer than 20 bytes in a known version, or is a
+    /// malformed Retry or Version Negotiation packet. Discard such a packet, together with the rest
+    /// of the datagram.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let first_byte = Reader::new(datagram).u8("Header Form")?;
         let (packet_len, kind) = match Invariant::decode(datagram, short_connection_id_len)? {

@@ -127,7 +127,7 @@ fn the_fixed_bit_is_reported() {
 #[test]
 fn connection_ids_of_twenty_one_bytes() {
     let long = "ee".repeat(21);
-    let invalid = DecodeError::invalid("Connection ID Length", "is above 20");
+    let invalid = DecodeError::invalid("Connection ID Length", "exceeds 20");
     let v1 = hex(&format!("e0 00000001 15 {long} 00 01 77"));
     assert_eq!(ProtectedHeader::decode(&v1, 0), Err(invalid));
     let v1 = hex(&format!("e0 00000001 00 15 {long} 01 77"));

@@ -2,8 +2,8 @@ use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify its integrity tag; the owner of
-/// the keys must do so.
+/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify the integrity tag; the caller,
+/// which has the keys, must do so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
@@ -27,8 +27,8 @@ impl<'a> Retry<'a> {
     /// Reads a Retry packet, which extends to the end of the datagram.
     ///
     /// # Errors
-    /// If the packet is too short for the tag, or the token is empty. A client must discard such a
-    /// packet (RFC 9000 §17.2.5.2).
+    /// Returns an error if the packet is too short for the tag, or the token is empty. A client
+    /// must discard such a packet (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
         version: Version,
@@ -52,8 +52,8 @@ impl<'a> Retry<'a> {
     /// of the first byte that have no meaning; they can have any value.
     ///
     /// # Errors
-    /// If the packet does not fit with its tag, `token` is empty, or the version is unknown.
-    /// Nothing was written.
+    /// Returns an error, and writes nothing, if the packet does not fit with its tag, `token` is
+    /// empty, or the version is unknown.
     pub fn encode_without_tag(
         writer: &mut Writer<'_>,
         unused: u8,

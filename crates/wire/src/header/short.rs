@@ -25,7 +25,8 @@ impl ShortHeader {
     /// begins at the writer's current position.
     ///
     /// # Errors
-    /// If the header does not fit or `packet_number_len` is not 1 to 4. Nothing was written.
+    /// Returns an error, and writes nothing, if the header does not fit or `packet_number_len` is
+    /// not 1 to 4.
     pub fn encode(
         &self,
         writer: &mut Writer<'_>,

@@ -4,11 +4,11 @@ use crate::{DecodeError, EncodeError, Version, Writer};
 /// A Version Negotiation packet (RFC 9000 §17.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionNegotiation<'a> {
-    /// The destination connection ID of up to 255 bytes, which is the source connection ID of the
-    /// client's packet.
+    /// The destination connection ID (up to 255 bytes): the source connection ID of the client's
+    /// packet.
     pub destination: &'a [u8],
-    /// The source connection ID of up to 255 bytes, which is the destination connection ID of the
-    /// client's packet.
+    /// The source connection ID (up to 255 bytes): the destination connection ID of the client's
+    /// packet.
     pub source: &'a [u8],
     versions: &'a [u8],
 }
@@ -17,7 +17,7 @@ impl<'a> VersionNegotiation<'a> {
     /// Reads the list of versions, which is everything after the connection IDs.
     ///
     /// # Errors
-    /// If the list is empty or ends inside a version.
+    /// Returns an error if the list is empty or ends in the middle of a version.
     pub(super) fn decode(
         destination: &'a [u8],
         source: &'a [u8],
@@ -30,7 +30,7 @@ impl<'a> VersionNegotiation<'a> {
         Ok(Self { destination, source, versions })
     }
 
-    /// Returns the versions that the server supports, of which there is at least one.
+    /// Returns the versions that the server supports; there is at least one.
     pub fn versions(&self) -> SupportedVersions<'a> {
         SupportedVersions(self.versions.as_chunks().0.iter())
     }
@@ -40,8 +40,8 @@ impl<'a> VersionNegotiation<'a> {
     /// meaning; they can have any value.
     ///
     /// # Errors
-    /// If the packet does not fit, an ID has more than 255 bytes, or there is no version. Nothing
-    /// was written.
+    /// Returns an error, and writes nothing, if the packet does not fit, an ID has more than 255
+    /// bytes, or there is no version.
     pub fn encode(
         writer: &mut Writer<'_>,
         unused: u8,
@@ -60,7 +60,7 @@ impl<'a> VersionNegotiation<'a> {
             .saturating_add(source.len())
             .saturating_add(versions.len().saturating_mul(4));
         writer.require(needed)?;
-        // The bit that is fixed in version 1 is set, so that the packet can share a port with other
+        // Set the bit that is fixed in version 1, so that the packet can share a port with other
         // protocols (RFC 9000 §17.2.1).
         writer.u8(LONG_FORM | FIXED_BIT | unused & 0x3f)?;
         writer.bytes(&Version::NEGOTIATION.0.to_be_bytes())?;

@@ -8,9 +8,9 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 /// The block size of AES in octets.
 const BLOCK: usize = 16;
 
-/// Half of a block: its octets are the first octets of the number, followed by zeros. If a block
-/// has an odd number of octets, the middle octet belongs to both halves: the left half contains its
-/// upper four bits, and the right half contains the lower four.
+/// Half of a block: the most significant octets of the number contain the half, and zeros follow.
+/// If a block has an odd number of octets, the middle octet belongs to both halves: the left half
+/// contains its upper four bits, and the right half contains the lower four.
 type Half = u128;
 
 /// Encrypts and decrypts blocks of one length.
@@ -28,8 +28,8 @@ impl Cipher {
     pub(super) fn new(key: &[u8; BLOCK], server_id_len: usize, block_len: usize) -> Self {
         let half_len = block_len.div_ceil(2);
         let octets = Half::MAX.unbounded_shl(bits(BLOCK.saturating_sub(half_len)));
-        // These are the lower four bits of the last octet, and the upper four bits of the first
-        // one.
+        // The lower four bits of the left half's last octet, and the upper four bits of the right
+        // half's first octet.
         let (last, first) = match block_len & 1 {
             0 => (0, 0),
             _ => (0xf_u128.unbounded_shl(bits(BLOCK.saturating_sub(half_len))), 0xf << 124),
@@ -101,7 +101,7 @@ impl Cipher {
         second.for_each(|(octet, half)| *octet |= half);
     }
 
-    /// Returns the encrypted half in the pass with this number.
+    /// Returns the result of encrypting `source` in the pass with this number.
     fn pass(&self, source: Half, number: u8) -> Half {
         // The last two octets of the AES block, which are not part of either half.
         let end = u16::from_be_bytes([self.block_len as u8, number]);

@@ -8,13 +8,13 @@ type P = TransportParameters;
 pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
     let mut parameters = P::default();
     let mut reader = Reader::new(bytes);
-    // One bit for each known identifier that has appeared.
+    // One bit for each known identifier that has already appeared.
     let mut seen = 0_u64;
     while !reader.is_empty() {
         let id = VarInt::decode(&mut reader, "Transport Parameter ID")?.get();
         let value = reader.length_prefixed("Transport Parameter Value")?;
         if from == Initiator::Client && is_server_only(id) {
-            return Err(DecodeError::invalid(name(id), "comes from a client"));
+            return Err(DecodeError::invalid(name(id), "was sent by a client"));
         }
         if is_known(id) {
             let bit = 1_u64.checked_shl(position(id)).unwrap_or(0);
@@ -25,7 +25,7 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             let mut value = Reader::new(value);
             decode_value(&mut parameters, id, &mut value, from)?;
             if !value.is_empty() {
-                return Err(DecodeError::invalid(name(id), "is longer than its value"));
+                return Err(DecodeError::invalid(name(id), "has trailing bytes"));
             }
         }
     }
@@ -33,14 +33,14 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
     // a second address, packets for it could not be distinguished from packets for another server.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
-        let problem = "comes from a server without connection IDs";
+        let problem = "was sent by a server with a zero-length connection ID";
         return Err(DecodeError::invalid("preferred_address", problem));
     }
     // An endpoint's min_ack_delay, in microseconds, must not exceed its max_ack_delay, in
     // milliseconds (draft-ietf-quic-ack-frequency §3).
     let longest = parameters.max_ack_delay.get().saturating_mul(1000);
     if parameters.min_ack_delay.is_some_and(|least| least.get() > longest) {
-        return Err(DecodeError::invalid("min_ack_delay", "is above max_ack_delay"));
+        return Err(DecodeError::invalid("min_ack_delay", "exceeds max_ack_delay"));
     }
     Ok(parameters)
 }
@@ -54,7 +54,7 @@ fn decode_value(
 ) -> Result<(), DecodeError> {
     if let Some((integer, allowed)) = integer(parameters, id) {
         *integer = VarInt::decode(value, name(id))?;
-        let out_of_range = DecodeError::invalid(name(id), "is out of the range of RFC 9000 §18.2");
+        let out_of_range = DecodeError::invalid(name(id), "is outside the range in RFC 9000 §18.2");
         return if allowed.contains(&integer.get()) { Ok(()) } else { Err(out_of_range) };
     }
     match id {
@@ -76,7 +76,7 @@ fn decode_value(
         _ => {
             let too_long = DecodeError::invalid(name(id), "is longer than 20 bytes");
             let connection_id = ConnectionId::new(value.take_rest()).map_err(|_| too_long)?;
-            let unknown = DecodeError::invalid(name(id), "is not known");
+            let unknown = DecodeError::invalid(name(id), "is unknown");
             *connection_id_field(parameters, id).ok_or(unknown)? = Some(connection_id);
         }
     }

@@ -7,20 +7,20 @@ pub struct VersionInformation {
     pub chosen: Version,
     /// The available versions: from a client, the versions compatible with its first flight, in
     /// order of preference, including the chosen one; from a server, its fully deployed versions,
-    /// in any order, of which there may be none.
+    /// in any order, possibly none.
     pub available: Vec<Version>,
 }
 
 const NAME: &str = "version_information";
 
 impl VersionInformation {
-    /// The maximum number of available versions that are accepted.
+    /// The maximum number of available versions that are accepted from the peer.
     pub const MAX_AVAILABLE: usize = 64;
 
     pub(super) fn decode(value: &mut Reader<'_>, from: Initiator) -> Result<Self, DecodeError> {
         let (versions, rest) = value.take_rest().as_chunks::<4>();
         if !rest.is_empty() {
-            return Err(DecodeError::invalid(NAME, "ends inside a version"));
+            return Err(DecodeError::invalid(NAME, "ends in the middle of a version"));
         }
         let (chosen, available) =
             versions.split_first().ok_or(DecodeError::Truncated { field: NAME })?;
@@ -34,7 +34,7 @@ impl VersionInformation {
             return Err(DecodeError::invalid(NAME, "contains version 0"));
         }
         if from == Initiator::Client && !available.contains(&chosen) {
-            return Err(DecodeError::invalid(NAME, "does not list the version that it chooses"));
+            return Err(DecodeError::invalid(NAME, "does not list the chosen version"));
         }
         Ok(Self { chosen, available })
     }

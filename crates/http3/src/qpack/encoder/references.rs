@@ -13,9 +13,9 @@ pub(super) const MAX_SECTIONS: usize = 1024;
 /// A section that references the dynamic table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Section {
-    /// Its Required Insert Count.
+    /// The section's Required Insert Count.
     pub(super) required: u64,
-    /// The lowest absolute index that it references.
+    /// The lowest absolute index that the section references.
     pub(super) lowest: u64,
 }
 
@@ -26,8 +26,8 @@ struct Open {
     /// sent. Streams are mostly used and acknowledged in the order of their IDs, so a queue is
     /// fastest.
     sections: VecDeque<(u64, Section)>,
-    /// Number of sections per lowest index. Entries are evicted in order, so the lowest one limits
-    /// eviction.
+    /// Number of sections per lowest index. Entries are evicted in order, so the lowest index
+    /// limits eviction.
     lowest: BTreeMap<u64, usize>,
     /// The largest Required Insert Count of each stream that the peer's decoder may have to block.
     at_risk: BTreeMap<u64, u64>,
@@ -112,7 +112,7 @@ impl References {
         Ok(())
     }
 
-    /// Handles a Stream Cancellation (§4.4.2), which may name a stream without sections.
+    /// Handles a Stream Cancellation (§4.4.2), which may be for a stream without sections.
     pub(super) fn cancel(&mut self, stream: u64) {
         while let Some(section) = self.take(stream) {
             self.forget(section);
@@ -175,7 +175,7 @@ impl References {
         }
         required.retain(|_, required| *required > self.known_received);
         assert!(sections.iter().is_sorted_by_key(|(stream, _)| *stream), "{sections:?}");
-        assert_eq!((lowest, at_risk), (&counts, &required), "what the sections refer to");
+        assert_eq!((lowest, at_risk), (&counts, &required), "the counts match the sections");
     }
 
     #[cfg(test)]

@@ -6,8 +6,8 @@ use clearway_units::memory::Unused;
 
 use crate::qpack::table::{Entry, Table};
 
-/// Index of the newest entry for each field and for each name, by hash. Two fields with the same
-/// hash displace each other, which only reduces compression.
+/// The newest entry for each field and for each name, by hash. Two fields with the same hash
+/// displace each other, which only reduces compression.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     fields: BTreeMap<u64, u64>,
@@ -79,7 +79,11 @@ impl Search {
     pub(super) fn check_caches(&self, table: &Table) {
         let mut anew = Self::default();
         anew.restore(table);
-        assert_eq!((&self.fields, &self.names), (&anew.fields, &anew.names), "the search");
+        assert_eq!(
+            (&self.fields, &self.names),
+            (&anew.fields, &anew.names),
+            "the search index matches the table"
+        );
     }
 
     pub(super) fn insert(&mut self, hashes: Hashes, index: u64) {
