@@ -182,7 +182,7 @@ impl Health {
         if self.is_draining { None } else { steps.find(|at| *at > now) }
     }
 
-    /// Returns the end of the slow start's ninth with this number.
+    /// Returns the time at which the given ninth of the slow start ends.
     fn step(&self, since: Timestamp, step: u32) -> Timestamp {
         let steps = Self::FULL_WEIGHT.saturating_sub(1);
         let passed = self.settings.slow_start.saturating_mul(step).checked_div(steps);

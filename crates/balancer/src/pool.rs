@@ -80,7 +80,7 @@ impl Server {
 /// configuration number and length. The same can happen to the IDs of a server that does not issue
 /// QUIC-LB IDs, where it misroutes a connection. So server IDs should be longer than the number of
 /// servers requires, and sparse (§5.1): with 4 octets and 1,000 servers, 1 ID in 4 million is
-/// mistaken for a routable one, and 32 times fewer are if the first octet states the length.
+/// mistaken for a routable one, or 1 in 137 million if the first octet states the length.
 ///
 /// # Changes that keep connections
 ///

@@ -144,10 +144,10 @@ pub enum Decision {
 ///
 /// A connection ID that identifies a server that is down, or not in the pool, is not routable
 /// (§4.1), and no table entry for such a server is used. The datagram is routed by the other means.
-/// A long header then starts a new connection on another server. To a short header, a server with
-/// the same stateless reset key responds with a stateless reset, so that the client does not wait
-/// until its idle timeout. When the server is reachable again, its connection IDs and remembered
-/// entries are used again.
+/// A long header then starts a new connection on another server. A short header then reaches
+/// another server, which responds with a stateless reset if it has the same stateless reset key, so
+/// that the client does not wait until its idle timeout. When the server is reachable again, its
+/// connection IDs and remembered entries are used again.
 ///
 /// # Draining servers
 ///
@@ -186,12 +186,12 @@ pub enum Decision {
 /// pool has changed in the meantime, since otherwise the hash selects the same server. A flow
 /// becomes a learned connection when its client uses a connection ID that a server has sent to it.
 /// Learned connections are not evicted. When their table is full, additional ones remain flows,
-/// which is [counted](TableStatistics::refused). To fill that table, an attacker needs connections
-/// from real addresses to which servers have responded, for three quarters of its entries: branches
-/// take at most a quarter of the table, and at most four entries per connection. A zero-length
-/// connection ID proves nothing, so the clients of a server that issues such IDs remain flows. The
-/// state that routers share is bounded in the same way: nothing is evicted, and entries for which
-/// there is no room are [counted](RouterStatistics::unpublished).
+/// which is [counted](TableStatistics::refused). To fill that table, three quarters of its entries
+/// must be connections from real addresses to which servers have responded: branches take at most a
+/// quarter of the table, and at most four entries per connection. A zero-length connection ID
+/// proves nothing, so the clients of a server that issues such IDs remain flows. The state that
+/// routers share is bounded in the same way: nothing is evicted, and entries for which there is no
+/// room are [counted](RouterStatistics::unpublished).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,

@@ -291,7 +291,7 @@ fn a_client_that_goes_back_to_an_id() {
             assert_eq!(scene.learned(), 1);
         }
     }
-    assert_eq!(scene.router.statistics().learned_ids, 3, "the two that it used last are known");
+    assert_eq!(scene.router.statistics().learned_ids, 3, "its two latest IDs are known");
     for number in [3, 1, 2] {
         assert_eq!(scene.route(1, &short(&plain(number))).0, server);
         assert_eq!(scene.learned(), 1);

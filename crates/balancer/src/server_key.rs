@@ -1,8 +1,7 @@
 use crate::siphash::siphash24;
 
-/// Identifies a server for as long as it exists, regardless of which other servers are added or
-/// removed. The key is derived from the server's name, so that balancers with the same
-/// configuration agree.
+/// Identifies a server permanently, regardless of which other servers are added or removed. The key
+/// is derived from the server's name, so that balancers with the same configuration agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerKey(u64);
 

@@ -16,8 +16,8 @@ use crate::{
 #[derive(Clone, Debug, Pack)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// The congestion window; during recovery, the window after it. `prr`, if present, limits the
-    /// bytes in flight until then.
+    /// The congestion window; during recovery, the window at the end of recovery. `prr`, if
+    /// present, limits the bytes in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
@@ -63,7 +63,8 @@ impl Base {
         base
     }
 
-    /// Returns the window that the algorithm works with: during recovery, the window after it.
+    /// Returns the window that the algorithm works with; during recovery, the window at the end of
+    /// recovery.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
@@ -72,7 +73,7 @@ impl Base {
     ///
     /// In recovery from losses, PRR decides, but the result is at least two datagrams: RFC 9002
     /// §7.2 does not let the window shrink below that, and RFC 9937 does not require it. So a
-    /// sender that loses its whole flight can continue immediately.
+    /// sender that loses its entire flight can continue immediately.
     pub(crate) fn permitted_window(&self) -> u64 {
         let window = self.prr.map_or(self.window, |prr| prr.window());
         window.clamp(self.minimum_window(), self.maximum_window())
@@ -236,8 +237,8 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        // Carried bytes are too few for a byte of growth at the divisor at which they were
-        // acknowledged, so they no longer count once the divisor is 1 again.
+        // Carried bytes are worth only a fraction of a byte of growth, so they no longer count once
+        // the divisor is 1 again.
         let carry = if divisor == 1 { 0 } else { self.carry };
         let credit = carry.saturating_add(growing);
         let increase = credit / divisor;
@@ -281,8 +282,8 @@ impl Base {
 
     /// Returns the pacing rate. RFC 9002 §7.7: somewhat more than the window per round trip, so
     /// that the window, not the pacer, is the limit; twice the window in slow start, where it
-    /// doubles in that time. In recovery, the rate is based on the window after it: PRR itself is
-    /// clocked by acknowledgments.
+    /// doubles in that time. In recovery, the rate is based on the window at the end of recovery:
+    /// PRR itself is clocked by acknowledgments.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };

@@ -139,7 +139,7 @@ impl Controller for Faulty {
 fn each_fault_is_found_by_the_test_of_its_rule() {
     let faults = [
         (Fault::TooSmall, "bounds: "),
-        (Fault::RespondsAgain, "response: a second time"),
+        (Fault::RespondsAgain, "response: repeated"),
         (Fault::SaysNothing, "response: missing for new congestion"),
         (Fault::GrowsUnused, "growth: "),
         (Fault::StaysSmall, "liveness: "),

@@ -9,9 +9,9 @@ use clearway_units::packed::Pack;
 /// and only a new episode moves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(crate) struct Episode {
-    /// Packets before this were sent before the last cut.
+    /// The index of the first packet sent after the last cut.
     boundary: SendIndex,
-    /// Packets before this were sent before the last collapse.
+    /// The index of the first packet sent after the last collapse.
     collapsed: SendIndex,
     /// Whether no packet sent after the cut has been acknowledged yet.
     is_open: bool,

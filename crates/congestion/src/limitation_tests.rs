@@ -133,6 +133,6 @@ fn a_sender_without_data_is_application_limited_from_the_release_on() {
         );
         limitation.on_waiting_for_data(ReleaseTime::at(at(3)));
         limitation.on_stopped(at(1), pacer(5), 1, false);
-        assert!(!limitation.take_application_limited(at(60)), "data has been waiting since");
+        assert!(!limitation.take_application_limited(at(60)), "data has been waiting since then");
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct Heading {
     pub(super) ecn: EcnCodepoint,
 }
 
-/// Datagrams of the same size that share a heading; the last datagram may be smaller. The batch's
-/// memory is reused.
+/// Datagrams of the same size with the same properties; the last datagram may be smaller. The
+/// batch's memory is reused.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,

@@ -22,7 +22,7 @@ const LIFETIME: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(60);
 /// Collisions per replacement: of this many, one lets the new datagram take over the slot.
 const CONFLICTS_PER_CHANGE: u64 = 4;
-/// Number of octets at the beginning of a datagram to hash, in addition to the last ones and the
+/// Number of octets at the beginning of a datagram to hash, in addition to the last octets and the
 /// length. QUIC packets differ in these octets: the datagram ends with an authentication tag,
 /// unless padding follows, in which case the long headers contain connection IDs.
 const FIRST: usize = 64;

@@ -107,8 +107,8 @@ impl Ports {
                     tracing::warn!(
                         %error,
                         open,
-                        "no further source port can be opened: datagrams of new clients are dropped. \
-                         Is the limit on open files (ulimit -n) too low?"
+                        "cannot open another source port: dropping the datagrams of new clients; \
+                         the limit on open files (ulimit -n) may be too low"
                     );
                 }
                 return None;
@@ -144,7 +144,7 @@ impl Ports {
     }
 
     /// Returns a bounded number of ports that may have datagrams to receive. Ports that still have
-    /// some after this turn are last in the next turn.
+    /// datagrams after this turn are last in the next turn.
     pub(super) fn ready(&mut self, ready: &mut Vec<u32>) {
         ready.clear();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

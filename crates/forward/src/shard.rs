@@ -251,7 +251,7 @@ impl Shard {
             _ if is_busy => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.saturating_since(now)),
         };
-        // A socket that failed to receive may be ready all the time, so it is left out until the
+        // A socket that failed to receive may be permanently ready, so it is left out until the
         // next attempt.
         let sources = [self.listening.socket.as_fd(), self.ports.as_fd()];
         let waited_for = sources.into_iter().zip(paused).filter(|(_, paused)| paused.is_none());

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_units::{AddressPrefix, Timestamp};
 
-/// The knowledge about the client of a port, in the order in which ports are taken away.
+/// The stage of a port's client, by how much is known about it. Ports are taken away in the order
+/// of stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     /// A stray client, which has sent a datagram that neither begins a connection nor belongs to a

@@ -7,8 +7,8 @@ pub struct Config {
     /// Advertised as SETTINGS_MAX_FIELD_SECTION_SIZE and enforced while decoding. It also limits
     /// the HEADERS frame: an encoded field section is never longer than this size plus the prefix.
     pub max_field_section_size: u64,
-    /// Maximum number of bytes of incomplete HEADERS frames to buffer for the whole connection. If
-    /// this is exceeded, the connection is closed with H3_EXCESSIVE_LOAD.
+    /// Maximum number of bytes of incomplete HEADERS frames to buffer per connection. If this is
+    /// exceeded, the connection is closed with H3_EXCESSIVE_LOAD.
     pub max_buffered_field_sections: usize,
     /// Number of requests that a peer may waste before the connection is closed with
     /// H3_EXCESSIVE_LOAD.

@@ -135,7 +135,7 @@ impl fmt::Display for SendError {
                 write!(f, "the peer asked to stop sending this message ({code})")
             }
             Self::WrongRole => {
-                f.write_str("only the other endpoint role (client or server) can send this message")
+                f.write_str("only the other role (client or server) can send this kind of message")
             }
             Self::OutOfOrder { reason } | Self::Malformed { reason } => f.write_str(reason),
             Self::FieldSectionTooLarge { size, limit } => {

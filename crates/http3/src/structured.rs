@@ -1,6 +1,6 @@
 //! Parsing of structured fields (RFC 8941): dictionaries and items, of which only integers and
 //! booleans are returned. All other values are validated and skipped, since one error makes the
-//! whole field invalid (§4.2).
+//! entire field invalid (§4.2).
 
 /// The value of a dictionary member or an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
         is_next
     }
 
-    /// Consumes and returns bytes as long as `is_part` returns true.
+    /// Consumes and returns bytes while `is_part` returns true.
     fn take_while(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|byte| !is_part(*byte)).unwrap_or(self.0.len());
         let (part, rest) = self.0.split_at_checked(end).unwrap_or((self.0, &[]));

@@ -18,7 +18,7 @@ use crate::travel::TravelTimes;
 use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, EcnTreatment, Step, Way};
 
 /// Capacity of one direction, in bytes of payload plus a fixed cost per datagram. Datagrams beyond
-/// this limit are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
+/// this limit are dropped ([`DropReason::Pipe`]), regardless of the queue's own limit.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
 /// The cost of a datagram in addition to its payload, in bytes.

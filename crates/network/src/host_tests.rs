@@ -91,7 +91,7 @@ fn above_the_service_rate_a_larger_buffer_gains_time_but_no_throughput() {
     let rate = Rate::from_bits_per_second(300_000_000);
     let (small, small_dropped, small_first, small_delay) = offer(us(40), 200_000, rate, 3);
     let (large, large_dropped, large_first, large_delay) = offer(us(40), 2_000_000, rate, 3);
-    // The thread determines the throughput, whatever the buffer size.
+    // The thread determines the throughput, regardless of the buffer size.
     assert!(small.abs_diff(75_000) <= 2 && large.abs_diff(75_000) <= 2, "{small} {large}");
     // The gain of the larger buffer: the time to fill it at 6.25 MB/s, once.
     let bought = large_first.checked_sub(small_first).unwrap();

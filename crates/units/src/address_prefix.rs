@@ -5,8 +5,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An address prefix: the range from which one peer, or one network, can choose its addresses.
 ///
-/// Limits that peers share apply to prefixes, not to addresses and ports: ports are free, and an
-/// IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
+/// Limits that peers share apply to prefixes, not to addresses and ports: a host can use any port,
+/// and an IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
 /// [`network`](Self::network); IPv6 has a third one between them, [`customer`](Self::customer).
 ///
 /// ```

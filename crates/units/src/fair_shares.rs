@@ -68,7 +68,7 @@ pub enum Shortage {
     Host,
     /// The network already uses its full share.
     Network,
-    /// Too little of the resource is free, whichever address asks for it.
+    /// Too little of the resource is free for any address.
     All,
 }
 
@@ -113,7 +113,7 @@ impl FairShares {
     /// Checks whether `address` may use an additional `amount`.
     ///
     /// # Errors
-    /// Returns the reason why the address may not use it.
+    /// Returns the reason why `address` may not use the additional amount.
     pub fn check(&self, address: impl Into<PeerAddress>, amount: u64) -> Result<(), Shortage> {
         let address = address.into();
         let of_host = self.hosts.get(AddressPrefix::host(address));

@@ -3,7 +3,8 @@
 //! Such text can contain characters that change what a terminal, a log or a page shows: control
 //! characters, characters that reorder text, and invisible characters. [`Foreign`] prints text
 //! without them, on one line of bounded length. [`escaped`] and [`escaped_lines`] do the same
-//! without limiting the length. All output of Clearway's programs passes through one of the three.
+//! without limiting the length. All output of Clearway's programs passes through one of these
+//! three.
 //!
 //! Harmful characters are replaced by JSON escape sequences (RFC 8259 §7), so that JSON remains
 //! valid and keeps its meaning.

@@ -51,8 +51,8 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// ```
 pub use clearway_pack_derive::Pack;
 
-/// Numbers below this value take one byte. A larger number takes a length byte and as many bytes as
-/// that states.
+/// Numbers below this value take one byte. A larger number takes a length byte, followed by the
+/// number's significant bytes.
 const FIRST_LENGTH: u8 = 0xf8;
 
 /// Initial capacity, enough for a typical connection's state, so that it rarely has to grow.

@@ -2,8 +2,8 @@
 //! draft-ietf-quic-reliable-stream-reset, with one file for each frame.
 //!
 //! [`Frame::decode`] reads one frame of a packet's payload; the frame borrows its data from the
-//! packet. Each frame has the methods `encode`, which writes the whole frame including its type, or
-//! nothing on error, and `encoded_len`.
+//! packet. Each frame has the methods `encode`, which writes the entire frame including its type,
+//! or nothing on error, and `encoded_len`.
 
 mod ack;
 mod ack_frequency;
@@ -171,7 +171,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM frames
+    /// Writes the entire frame, including its type, or nothing on error. STREAM and DATAGRAM frames
     /// get a Length field.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         match self {

@@ -133,7 +133,7 @@ mod tests {
             let mut long_term = probing();
             (0..200 / bundle).for_each(|_| long_term.grow(bundle * SIZE, SIZE));
             let acked = 200 / bundle * bundle;
-            assert_eq!(long_term.bound, Some((40 + acked / 10) * SIZE), "{bundle} at once");
+            assert_eq!(long_term.bound, Some((40 + acked / 10) * SIZE), "{bundle} in one ACK");
         }
     }
 

@@ -27,15 +27,16 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// Flows whose model is right keep at most this many times their bandwidth-delay product in flight,
 /// so their queues raise the RTT to at most this many times the minimum.
 const LONGEST: Gain = BbrState::ProbeUp.window_gain();
-/// If all data in flight is in the bottleneck's queue, halving it halves the RTT. This threshold is
-/// midway between half of the RTT and the full RTT.
+/// The fraction of the RTT above which ProbeRTT has not shortened it: midway between half of the
+/// RTT (half of the data in flight was removed from the bottleneck's queue) and the full RTT.
 const STAYED: Gain = Gain(75);
 
-/// If this many times the in-flight data could have been delivered within the RTT at the known
-/// bandwidth, the flow's own queue does not explain the RTT, unless the bandwidth fell by a third.
+/// The multiple of the in-flight data that could have been delivered within the RTT at the known
+/// bandwidth, from which on the flow's own queue does not explain the RTT, unless the bandwidth
+/// fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
-/// [`LONGEST`] less the minimum itself, that is, the delay of the longest queue of such flows.
+/// [`LONGEST`] minus 100 %, that is, only the part caused by queueing.
 const LONGEST_QUEUE: Gain = Gain(125);
 
 /// A round with fewer samples than this is not conclusive (N_RTT_SAMPLE of RFC 9406).

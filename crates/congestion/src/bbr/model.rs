@@ -103,8 +103,7 @@ impl MinimumRtt {
         self.confirmed_at = now;
     }
 
-    /// Schedules the next ProbeRTT for an interval after `now`, at which the previous one has
-    /// ended.
+    /// Schedules the next ProbeRTT an interval after `now`, the end of the previous one.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {
             *stamp = now;

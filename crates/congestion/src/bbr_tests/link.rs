@@ -25,7 +25,7 @@ pub(super) struct Link {
     pub(super) loss: f64,
     pub(super) acknowledgement_loss: f64,
     pub(super) policer: Option<Policer>,
-    /// The interval at whose multiples ACKs arrive.
+    /// The interval of ACK aggregation: ACKs arrive only at multiples of it.
     pub(super) aggregation: Option<Duration>,
     /// The number of packets per ACK; a missing ACK is sent after 25 ms.
     pub(super) acknowledge_every: u64,

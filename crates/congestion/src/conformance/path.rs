@@ -391,7 +391,7 @@ impl Path {
             let may_be_known = !is_after(self.boundary_before.max(self.boundary));
             let must_be_known = !is_after(self.boundary.min(self.boundary_before));
             assert!(is_reduced || may_be_known, "response: missing for new congestion, at {now:?}");
-            assert!(!is_reduced || !must_be_known, "response: a second time, at {now:?}");
+            assert!(!is_reduced || !must_be_known, "response: repeated, at {now:?}");
         }
         if is_reduced {
             self.responses += 1;
@@ -407,7 +407,10 @@ impl Path {
     fn check_growth(&mut self, event: &Acknowledgement<'_>, response: CongestionResponse) {
         let (now, window) = (self.now, self.controller.window());
         let grown = window.saturating_sub(self.largest);
-        assert!(event.was_limited || grown == 0, "growth: {grown} bytes while unused, at {now:?}");
+        assert!(
+            event.was_limited || grown == 0,
+            "growth: {grown} bytes without being limited, at {now:?}"
+        );
         // This is the window that the response leads to, if the controller reports it.
         let threshold = self.controller.snapshot().slow_start_threshold;
         self.largest = match (response, threshold) {

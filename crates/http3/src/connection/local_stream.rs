@@ -9,7 +9,7 @@ use crate::{Code, ConnectionError, Transport, WriteError};
 /// on them.
 const LEVEL: i32 = 8;
 
-/// A local unidirectional stream that lasts as long as the connection: control or QPACK.
+/// A local unidirectional stream that exists for the lifetime of the connection: control or QPACK.
 #[derive(Debug, Default)]
 pub(super) struct LocalStream {
     stream: Option<u64>,

@@ -110,7 +110,7 @@ impl ControlReceive {
             | FrameType::ReservedHttp2 => {
                 return Err(ConnectionError::new(
                     Code::FRAME_UNEXPECTED,
-                    "a frame is not allowed on the control stream",
+                    "received a frame that is not allowed on the control stream",
                 ));
             }
         };

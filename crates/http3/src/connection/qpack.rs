@@ -61,8 +61,7 @@ impl Connection {
         Ok(headers_frame(scratch, section, content))
     }
 
-    /// Keeps a field section until its entries have arrived; its stream is not read further until
-    /// then.
+    /// Keeps a field section until its entries have arrived; its stream is not read until then.
     pub(super) fn block(
         &mut self,
         stream: u64,

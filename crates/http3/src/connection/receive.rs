@@ -57,7 +57,7 @@ pub(super) enum Body {
     Other,
 }
 
-/// The number of buffered bytes of incomplete field sections on the whole connection, and the
+/// The number of buffered bytes of incomplete field sections on the entire connection, and the
 /// limits.
 pub(super) struct Buffering<'a> {
     pub(super) buffered: &'a mut usize,
@@ -279,7 +279,7 @@ impl Receive {
                 .into());
             }
             FrameType::Unknown => Frame::Skip { remaining: length },
-            _ => return unexpected("a frame is not allowed on a request stream"),
+            _ => return unexpected("received a frame that is not allowed on a request stream"),
         };
         Ok(())
     }

@@ -272,7 +272,7 @@ impl Connection {
             let error = match self.role {
                 Role::Server => StreamError::new(
                     Code::REQUEST_INCOMPLETE,
-                    "the request stream ended before the request's headers",
+                    "the request stream ended before the headers",
                 ),
                 Role::Client => StreamError::malformed("the stream ended without a final response"),
             };

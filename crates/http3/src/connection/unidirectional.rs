@@ -27,8 +27,8 @@ impl Default for Unidirectional {
     }
 }
 
-/// The peer's unidirectional streams. There are only a few, and most last as long as the
-/// connection.
+/// The peer's unidirectional streams. There are only a few, most of which exist for the lifetime of
+/// the connection.
 #[derive(Debug, Default)]
 pub(super) struct UnidirectionalStreams {
     /// The streams, sorted by stream ID.

@@ -140,7 +140,7 @@ impl Decoder {
         &mut self.feedback
     }
 
-    /// Passes the fields of a section on `stream` to `receive`, in order, as long as their size
+    /// Passes the fields of a section on `stream` to `receive`, in order, while their total size
     /// (name, value and 32 bytes for each) stays within `limit` bytes.
     pub(crate) fn decode<E>(
         &mut self,

@@ -74,7 +74,7 @@ impl<'a> Ack<'a> {
             .ok_or(DecodeError::invalid("First ACK Range", "extends below packet number 0"))?;
         let start = reader.rest();
         // Each iteration consumes at least two bytes from the reader, so the length of the input
-        // bounds the loop, whatever the count.
+        // bounds the loop, regardless of the count.
         for _ in 0..range_count.get() {
             smallest = decode_range(reader, smallest)?.1;
         }
@@ -91,7 +91,7 @@ impl<'a> Ack<'a> {
         AckRanges { next: Some((self.largest.get(), smallest)), pairs: Reader::new(self.ranges) }
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;

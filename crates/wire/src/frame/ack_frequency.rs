@@ -29,7 +29,7 @@ impl AckFrequency {
         })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         self.all().iter().try_for_each(|field| field.encode(writer))

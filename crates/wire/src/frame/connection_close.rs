@@ -42,7 +42,7 @@ impl<'a> ConnectionClose<'a> {
         Ok(Self { error_code, kind: CloseKind::Application, reason })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;

@@ -49,7 +49,7 @@ impl<'a> Crypto<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         Self::encode_in_place(writer, self.offset, self.data.len())?.copy_from_slice(self.data);
         Ok(())

@@ -27,7 +27,7 @@ impl<'a> Datagram<'a> {
         1_usize.saturating_add(length_len)
     }
 
-    /// Writes the whole frame, including its type and a Length field, or nothing on error.
+    /// Writes the entire frame, including its type and a Length field, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE_WITH_LENGTH)?;

@@ -22,7 +22,7 @@ impl MaxStreams {
         Ok(Self { direction, maximum: decode_stream_count(reader)? })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, self.wire_type(), &[self.maximum])
     }

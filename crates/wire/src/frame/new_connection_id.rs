@@ -31,7 +31,7 @@ impl NewConnectionId {
         Ok(Self { sequence, retire_prior_to, id, reset_token })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE)?;

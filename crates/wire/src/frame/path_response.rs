@@ -17,7 +17,7 @@ impl PathResponse {
         Ok(Self { data: reader.array("Data")? })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(Self::ENCODED_LEN)?;
         writer.u8(Self::TYPE)?;

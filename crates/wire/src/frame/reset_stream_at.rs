@@ -31,7 +31,7 @@ impl ResetStreamAt {
         Ok(frame)
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }

@@ -15,7 +15,7 @@ impl RetireConnectionId {
         Ok(Self { sequence: VarInt::decode(reader, "Sequence Number")? })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error.
+    /// Writes the entire frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }

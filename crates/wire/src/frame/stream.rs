@@ -80,7 +80,7 @@ impl<'a> Stream<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the whole frame, including its type and a Length field, or nothing on error.
+    /// Writes the entire frame, including its type and a Length field, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         let (offset, length) = (self.offset, self.data.len());
         Self::encode_in_place(writer, self.stream_id, offset, length, self.fin, true)?

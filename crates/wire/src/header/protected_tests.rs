@@ -32,7 +32,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(ProtectedHeader::decode(&datagram[..1199], 8), Err(cut));
 }
 
-/// Tests the whole packet in RFC 9001 §A.3, with another packet coalesced after it.
+/// Tests the complete packet in RFC 9001 §A.3, with another packet coalesced after it.
 #[test]
 fn server_initial_of_the_rfc() {
     let packet = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
