@@ -209,11 +209,7 @@ impl FieldSection {
             (SectionKind::Trailers, _) => {
                 return Err(StreamError::malformed("trailers contain a pseudo-header field"));
             }
-            _ => {
-                return Err(StreamError::malformed(
-                    "a pseudo-header field is not defined for this message",
-                ));
-            }
+            _ => return Err(StreamError::malformed("unknown or misplaced pseudo-header field")),
         };
         if is_repeated {
             return Err(StreamError::malformed("a pseudo-header field appears twice"));
