@@ -44,8 +44,8 @@ pub(crate) struct Maglev {
     rows: Vec<u16>,
 }
 
-/// A server's next turn. The order of the fields determines the order of turns. Simultaneous turns
-/// are ordered by the servers' keys, so that the table depends only on names and weights.
+/// A server's next turn. Turns are ordered by the fields, in this order. Simultaneous turns are
+/// ordered by the servers' keys, so that the table depends only on names and weights.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: u128,

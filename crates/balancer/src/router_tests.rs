@@ -104,8 +104,7 @@ impl Scene {
         });
     }
 
-    /// Adds servers until the hash leads every client with a number below `count` to another
-    /// server.
+    /// Adds servers until the hash maps every client with a number below `count` to another server.
     fn move_all(&mut self, clients: u16) {
         let before: Vec<_> = (0..clients).map(|number| self.hash(number)).collect();
         self.change(|servers| {

@@ -341,9 +341,9 @@ impl Connection {
     /// Reports that the QUIC connection is gone. Call this before
     /// [`on_readable`](Self::on_readable) for data that arrived together with the end.
     ///
-    /// Messages that this truncates are not reported as reset, since the owner learns from the
-    /// connection itself that it has ended. Data that arrived earlier can still be read, and
-    /// messages that arrived completely or were reset earlier are reported.
+    /// Messages truncated by the end of the connection are not reported as reset, since the owner
+    /// learns from the connection itself that it has ended. Data that arrived earlier can still be
+    /// read, and messages that arrived completely or were reset earlier are reported.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
     }

@@ -66,7 +66,7 @@ impl std::error::Error for ParseError {}
 ///
 /// # Errors
 ///
-/// [`ParseError::Duration`] if the input is not a duration, or is longer than 584 years.
+/// Returns [`ParseError::Duration`] if the input is not a duration, or is longer than 584 years.
 pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -91,7 +91,7 @@ pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Rate`] if the input is not a rate, or is 2^64 bit/s or more.
+/// Returns [`ParseError::Rate`] if the input is not a rate, or is 2^64 bit/s or more.
 pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -114,8 +114,8 @@ pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Probability`] if the input is not a probability, or is more than 1 (such as `30`
-/// without a percent sign).
+/// Returns [`ParseError::Probability`] if the input is not a probability, or is more than 1 (such
+/// as `30` without a percent sign).
 pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
     let parse = || {
         let (mut number, unit) = Decimal::split(input)?;
@@ -135,7 +135,7 @@ pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Size`] if the input is not a size, or is 2^64 bytes or more.
+/// Returns [`ParseError::Size`] if the input is not a size, or is 2^64 bytes or more.
 pub fn parse_size(input: &str) -> Result<u64, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
