@@ -5,7 +5,7 @@ export const VERSION = 1;
 /** What happened to a packet, by its number in the column `kind`. */
 export const KINDS = ["sent", "received", "lost", "dropped"] as const;
 
-/** The row of a mark that concerns no packet. */
+/** The row of a mark that does not refer to a packet. */
 export const NO_PACKET = 4294967295;
 
 /** Where a trace was written. */
@@ -14,7 +14,7 @@ export type VantagePoint = "client" | "server" | "network" | "unknown";
 /** The type of a column's elements, which are little-endian. */
 export type ColumnType = "f64" | "u32" | "u16" | "u8";
 
-/** The place of a column in the block of columns. */
+/** The location of a column in the block of columns. */
 export type ColumnPlace = {
   /** The offset of its first byte, a multiple of 8. */
   offset: number,
@@ -69,9 +69,9 @@ export type MarksHeader = {
   title: string,
   /** Times in ms, ascending. */
   time?: ColumnPlace,
-  /** The row of the packet that each concerns, or `NO_PACKET`. */
+  /** The row of the packet that each mark refers to, or `NO_PACKET`. */
   packet?: ColumnPlace,
-  /** The number of packets that each stands for; without this column, one. */
+  /** The number of packets that each mark represents; without this column, one. */
   count?: ColumnPlace,
 };
 
@@ -79,9 +79,9 @@ export type MarksHeader = {
 export type PacketsHeader = {
   /** Times in ms, ascending. */
   time: ColumnPlace,
-  /** What happened to each, an index into `KINDS`. */
+  /** The kind of event of each row, an index into `KINDS`. */
   kind: ColumnPlace,
-  /** The type of each, an index into `spaces`. */
+  /** The packet type of each row, an index into `spaces`. */
   space: ColumnPlace,
   /** The names of packet types. */
   spaces: Array<string>,
@@ -89,7 +89,7 @@ export type PacketsHeader = {
   number: ColumnPlace,
   /** Sizes in bytes; 0: unknown. */
   size: ColumnPlace,
-  /** Where the frames of each packet begin in `text`, followed by where those of the last packet end. */
+  /** The offset in `text` at which the frames of each packet begin, followed by the offset at which those of the last packet end. */
   frames: ColumnPlace,
 };
 
@@ -97,33 +97,33 @@ export type PacketsHeader = {
 export type Finding = {
   /** Its identifier in the catalogue. */
   id: string,
-  /** What was found, in twelve words at most. */
+  /** A summary, in twelve words at most. */
   headline: string,
-  /** The approximate time that it cost, in seconds; findings are ordered by it. */
+  /** The approximate time that the problem cost, in seconds; findings are ordered by it. */
   severity: number,
-  /** When it began. */
+  /** The time at which the problem began. */
   begin_ms: number,
-  /** When it ended. */
+  /** The time at which the problem ended. */
   end_ms: number,
-  /** What was measured: the name, and the value with its unit. */
+  /** The measurements: the name, and the value with its unit. */
   metrics: Array<[string, string]>,
-  /** What it means. */
+  /** An explanation of what the finding means. */
   meaning: string,
-  /** What usually causes it. */
+  /** The usual causes. */
   causes: string,
 };
 
-/** Where a file is damaged. */
+/** Damage in a file. */
 export type Damage = {
   /** The number of bytes that were read, after decompression. */
   offset: number,
-  /** What is wrong at this offset. */
+  /** A description of the damage. */
   why: string,
 };
 
 /** How a connection ended. */
 export type Ending = {
-  /** One line: by whom it was closed, when, and why. It may contain text of the peer. */
+  /** One line: which endpoint closed it, when, and why. It may contain text from the peer. */
   text: string,
   /** Whether it failed: it ended with an error, or before the handshake was complete. */
   failed: boolean,
@@ -167,7 +167,7 @@ export type Header = {
   text?: ColumnPlace,
   /** How the connection ended; null: it is in progress. */
   ending: Ending | null,
-  /** What is wrong, worst first. */
+  /** The detected problems, worst first. */
   findings: Array<Finding>,
 };
 
@@ -179,7 +179,7 @@ export type Rows = {
   series: { [key in string]: Array<[number, number | null]> },
   /** For each lane, new segments: begin, end and state; end null: it has not ended. */
   lanes: { [key in string]: Array<[number, number | null, string]> },
-  /** For each kind of mark, new marks: time, and the number of packets that each stands for; null: one. */
+  /** For each kind of mark, new marks: time, and the number of packets that each represents; null: one. */
   marks: { [key in string]: Array<[number, number | null]> },
   /** How the connection ended; null: it is in progress. */
   ending: Ending | null,

@@ -16,8 +16,8 @@ pub(crate) fn actions(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Vec
             queue.local
         ))],
         Cause::HotSocket(queue) => vec![only(format!(
-            "Distribute the datagrams over the group: {} gets more of them than its reader can \
-             read, while others on the same port have room. Either a few flows carry most of the \
+            "Distribute the datagrams across the group: {} gets more than its reader can \
+             read, while other sockets on the same port have room. Either a few flows carry most of the \
              traffic, or a program steers them (SO_ATTACH_REUSEPORT_EBPF): for QUIC, steer by \
              connection ID.",
             queue.local
@@ -84,7 +84,7 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "nft list ruleset; iptables -L -v -n -x",
         ),
         Cause::ConntrackFull => with(
-            "Exempt these flows from connection tracking (notrack), or enlarge its table: new \
+            "Exempt these flows from connection tracking (notrack), or enlarge the tracking table: new \
              flows are dropped while it is full.",
             "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
         ),
@@ -192,15 +192,14 @@ fn rate(queue: &Queue) -> Vec<Action> {
     actions
 }
 
-/// Returns text that explains for how many seconds the buffer lasts, and why a larger one does not
-/// help.
+/// Returns a sentence that states how long the buffer lasts, and why a larger one does not help.
 fn lasts(queue: &Queue) -> Option<String> {
     const LARGE: f64 = 25e6;
     let (seconds, buffer) = (queue.buffer_seconds?, queue.buffer.filter(|size| *size > 0)?);
     let of_large = seconds * LARGE / buffer as f64;
     Some(format!(
         "Do not enlarge the receive buffer: at these rates a buffer of {} bytes is full after {}, \
-         one of 25 MB after {}, and from then on the losses are the same as now.",
+         one of 25 MB after {}, and from then on the losses continue as before.",
         count(buffer),
         duration(seconds),
         duration(of_large)
@@ -231,7 +230,7 @@ fn burst(queue: &Queue) -> Vec<Action> {
         format!(
             "Give {local} a receive buffer of {} bytes (SO_RCVBUF; the kernel doubles it): that \
              would have held the observed bursts ({charged}). The limit net.core.rmem_max must \
-             permit it.",
+             allow it.",
             count(size)
         ),
         "sysctl net.core.rmem_max",

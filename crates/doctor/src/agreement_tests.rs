@@ -1,5 +1,5 @@
-//! Compares the doctor with the lab's model of a host on the same traffic: the model knows the
-//! truth.
+//! Compares the doctor's verdicts with the true losses in the lab's model of a host, for the same
+//! traffic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -238,7 +238,7 @@ fn the_doctor_says_of_a_thousand_hosts_what_the_model_knows() {
         let run = run(seed);
         let (mut snapshots, dropped) = simulate(&run);
         let is_hidden = seed % 5 == 4;
-        // Takes some of the snapshots only: a real collector may take fewer.
+        // Uses only some of the snapshots: a real collector may take fewer.
         let mut place = 0;
         snapshots.retain(|_| {
             place += 1;

@@ -106,10 +106,10 @@ const TREND: usize = 6;
 /// one reading.
 ///
 /// The number of packets in transit fluctuates, but losses remain. The difference is a loss if it
-/// exceeds what two readings can have in transit, or if it is larger in the whole last third of the
-/// readings than anywhere in the first third. If the difference never shrinks, nothing fluctuates,
-/// and comparing the last three readings with the first three is sufficient. If the last three
-/// exceed only the first reading, the difference is unclear.
+/// exceeds what two readings can have in transit, or if it is larger throughout the last third of
+/// the readings than anywhere in the first third. If the difference never shrinks, nothing
+/// fluctuates, and comparing the last three readings with the first three is sufficient. If the
+/// last three exceed only the first reading, the difference is unclear.
 pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
         return Gap::Closed;

@@ -192,8 +192,8 @@ impl Collector {
 
     fn take(&mut self) -> Snapshot {
         let taken = boot_time();
-        // First the parts that must be consistent with each other: where datagrams are counted, and
-        // where they are queued.
+        // The parts that must be consistent with each other come first: where datagrams are
+        // counted, and where they are queued.
         let mut sockets = sockets::sockets(diagnosis(&mut self.diagnosis), &self.files);
         let xdp_sockets = xdp_sockets::xdp_sockets(diagnosis(&mut self.diagnosis), &self.files);
         let protocols = protocols(&self.files);

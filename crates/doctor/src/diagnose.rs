@@ -116,7 +116,7 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
 }
 
 /// Fragments that were lost before IP leave incomplete datagrams, at most one per lost fragment.
-/// The stage that lost most of the fragments is named.
+/// The stage that lost most of the fragments is reported as the cause.
 fn note_consequences(findings: &mut [Finding]) {
     let mut by_stage = BTreeMap::<Stage, u64>::new();
     for finding in findings.iter().filter(|it| it.stage < Stage::Ip) {

@@ -268,7 +268,7 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     ),
 ];
 
-/// Stray packets have an outcome of their own.
+/// Stray packets have their own outcome.
 fn outcome_of(fault: &str) -> Outcome {
     if fault.starts_with("no socket") { Outcome::Stray } else { Outcome::Loss }
 }

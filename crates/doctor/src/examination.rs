@@ -239,7 +239,7 @@ pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>)
         Missing::Sandbox(what) => (
             format!("{part}: not permitted here (a sandbox?)"),
             Some(format!(
-                "{what}: permit it with RestrictAddressFamilies in a systemd unit, or in the \
+                "{what}: allow it with RestrictAddressFamilies in a systemd unit, or in the \
                  container's seccomp profile"
             )),
         ),

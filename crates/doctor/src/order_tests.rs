@@ -165,7 +165,7 @@ fn two_faults_are_two_findings_with_their_own_numbers() {
     }
 }
 
-/// A single lost packet is reported. An exception are firewall drops: they have no counter, and
+/// A single lost packet is reported. Firewall drops are an exception: they have no counter, and
 /// cannot be distinguished from a packet in transit.
 #[test]
 fn a_single_loss_is_reported_alone_and_beside_others() {

@@ -124,7 +124,7 @@ impl Verdict {
             named.map(|(number, word)| format!("{} {word}", count(*number))).collect();
         match (named.is_empty(), is_above) {
             (true, _) if self.mark(stage) == Mark::NotSeen => {
-                "not all of it was visible".to_owned()
+                "not completely visible".to_owned()
             }
             (true, _) => String::new(),
             (false, true) => named.join(", "),
@@ -343,8 +343,8 @@ impl fmt::Display for Cause {
             Self::PathMtu => "packets are larger than the MTU of their path",
             Self::NoRoute => "there is no route to the destination",
             Self::QdiscFull => "the queueing discipline dropped them",
-            Self::DeviceSend => "the device dropped packets that it was to send",
-            Self::Other => "the kernel counts these as dropped without a reason",
+            Self::DeviceSend => "the device dropped outgoing packets",
+            Self::Other => "the kernel counts these packets as dropped but reports no reason",
         };
         formatter.write_str(text)
     }

@@ -20,7 +20,7 @@ pub struct SavedError {
 impl fmt::Display for SavedError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, is_cut_off, .. } = self;
-        let kind = if *is_cut_off { "the file is cut off" } else { "this is not a snapshot" };
+        let kind = if *is_cut_off { "the file is truncated" } else { "not a snapshot" };
         write!(formatter, "line {line}, column {column}: {kind}")
     }
 }

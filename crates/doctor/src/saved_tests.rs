@@ -18,7 +18,7 @@ fn a_file_that_is_cut_off_anywhere_is_refused_with_the_place() {
     for end in (0..file.len()).filter(|end| !whole.contains(end)) {
         let error = decode(&file.as_bytes()[..end]).unwrap_err();
         assert_eq!(error.line, if end > lines[0].len() { 2 } else { 1 }, "{error}");
-        assert!(error.to_string().contains("cut off"), "{error}");
+        assert!(error.to_string().contains("truncated"), "{error}");
     }
 }
 

@@ -62,7 +62,7 @@ impl Scope {
         }
     }
 
-    /// Returns the traffic of which the losses are a share.
+    /// Returns the traffic that loss shares are relative to.
     pub(crate) fn traffic(self, examination: &Examination<'_>) -> Traffic {
         let traffic = Traffic::of(&examination.span);
         let Self::Own { process } = self else { return traffic };

@@ -174,7 +174,7 @@ pub struct SoftnetCpu {
     pub processed: u64,
     /// Packets that were dropped because the backlog was full.
     pub dropped: u64,
-    /// Number of times that the CPU's turn ended with packets left to process.
+    /// Number of times that the CPU ran out of its processing budget with packets left to process.
     pub time_squeezed: u64,
     /// Packets that were dropped by the flow limit.
     pub flow_limited: u64,

@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// Returns the name of the counter `name` as used in texts.
+    /// Returns the name of the counter `name` as used in messages.
     pub(crate) fn label(self, name: &str) -> String {
         match self {
             Self::Ip => format!("Ip: {name}"),

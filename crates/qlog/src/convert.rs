@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 
 use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
-/// The maximum number of bytes of events that are held until the first packet, which shows which
-/// endpoint wrote the trace if the file does not state it.
+/// Maximum size in bytes of the events that are buffered until the first packet, which shows which
+/// endpoint wrote the trace if the file does not say.
 const MAX_WAITING: usize = 1 << 16;
 
 /// The reason that a file cannot be converted.
@@ -70,7 +70,7 @@ fn no_events(reading: &Reading, formatter: &mut fmt::Formatter<'_>) -> fmt::Resu
     };
     let left_out: u64 = reading.unused.values().sum();
     if left_out == 0 {
-        write!(formatter, "no events in it (read as {dialect})")?;
+        write!(formatter, "the file contains no events (read as {dialect})")?;
     } else {
         let mut names: Vec<_> = reading.unused.iter().collect();
         names.sort_by_key(|(name, count)| (core::cmp::Reverse(**count), *name));
@@ -78,11 +78,11 @@ fn no_events(reading: &Reading, formatter: &mut fmt::Formatter<'_>) -> fmt::Resu
         let names = names.collect::<Vec<_>>().join(", ");
         write!(
             formatter,
-            "no events that version 0.3 defines (read as {dialect}), only {left_out} others: {names}"
+            "no events that qlog 0.3 defines (read as {dialect}); other events: {left_out} ({names})"
         )?;
     }
     match &reading.damage {
-        Some(damage) => write!(formatter, "; it is damaged: {damage}"),
+        Some(damage) => write!(formatter, "; the file is damaged: {damage}"),
         None => Ok(()),
     }
 }
@@ -132,7 +132,7 @@ fn convert(
         let reading = &mut reader.state.reading;
         match content.0 {
             Ok((name, data)) => {
-                // The time is in whole nanoseconds, as exactly as a JSON number can represent it.
+                // Times are whole nanoseconds, as far as a JSON number can represent them exactly.
                 let time = at.as_nanos() as f64 / 1e6;
                 let event = json!({ "time": time, "name": name, "data": data });
                 sequence.event(&event, reading).map_err(ConvertError::Write)?;
@@ -151,8 +151,8 @@ fn convert(
     Ok(Conversion { reading, written, has_more_traces })
 }
 
-/// An event's name and data in version 0.3. An error contains the original name, and means that
-/// version 0.3 does not define the event, or that the data is not an object.
+/// An event's name and data in version 0.3. The error is the original name of an event that version
+/// 0.3 does not define, or whose data is not an object.
 #[derive(Debug)]
 struct OldEvent(Result<(&'static str, Value), Box<str>>);
 
@@ -175,7 +175,7 @@ impl Content for OldEvent {
 /// The output file.
 struct Sequence<'a> {
     output: &'a mut dyn Write,
-    /// Events that are held until the contents of the header are known.
+    /// Events buffered until the contents of the header are known.
     waiting: Vec<u8>,
     has_begun: bool,
     written: u64,
@@ -203,7 +203,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// Writes the header, unless it has been written, and the waiting events.
+    /// Writes the header, if it has not been written yet, and the buffered events.
     fn begin(&mut self, reading: &Reading, vantage_point: VantagePoint) -> io::Result<()> {
         if !self.has_begun {
             self.has_begun = true;
@@ -220,7 +220,7 @@ impl Sequence<'_> {
 /// Appends a record of a JSON text sequence (RFC 7464 §2.2).
 fn record(output: &mut Vec<u8>, value: &Value) {
     output.push(0x1e);
-    // The text comes from another program, and the output may go to a terminal.
+    // Strings come from another program, and the output may go to a terminal.
     output.extend_from_slice(escaped(&value.to_string()).as_bytes());
     output.push(b'\n');
 }

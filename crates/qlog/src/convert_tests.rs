@@ -93,7 +93,7 @@ fn the_names_of_the_connection_and_the_reference_time_are_kept() {
         "reference_time": 1_645_291_798_013.0,
     });
     assert_eq!(fields, expected);
-    // Absolute times need no reference time. From draft 10 on, the reference time is text.
+    // Absolute times need no reference time. From draft 10 on, the reference time is a string.
     let absolute = converted_fields("{}", "1645291798013");
     assert_eq!(absolute["reference_time"], 1_645_291_798_013.0);
     let text = r#"{"reference_time":{"clock_type":"system","epoch":"2022-02-19T17:29:58.012Z"}}"#;
@@ -111,15 +111,15 @@ fn a_file_without_events_is_not_converted() {
         assert_eq!(output, b"");
         error.to_string()
     };
-    assert_eq!(fails(r#"{"qlog_version":"0.4","traces":[]}"#), "no events in it (read as 0.4)");
+    assert_eq!(fails(r#"{"qlog_version":"0.4","traces":[]}"#), "the file contains no events (read as 0.4)");
     assert_eq!(
         fails(
             r#"{"qlog_version":"0.3","traces":[{"events":[{"time":1,"name":"a:b","data":{}}]}]}"#
         ),
-        "no events that version 0.3 defines (read as 0.3), only 1 others: a:b"
+        "no events that qlog 0.3 defines (read as 0.3); other events: 1 (a:b)"
     );
     assert_eq!(
         fails(r#"{"qlog_version":"0.3","traces":[{"events":[{"time":1"#),
-        "no events in it (read as 0.3); it is damaged: the data is truncated at byte 52"
+        "the file contains no events (read as 0.3); the file is damaged: the data is truncated at byte 52"
     );
 }

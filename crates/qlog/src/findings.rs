@@ -106,7 +106,8 @@ impl Clone for Box<dyn Detector> {
     }
 }
 
-/// Looks for problems, event by event. To get the findings so far, [finish](Self::finish) a clone.
+/// Detects problems, event by event. To get the findings so far, call [`finish`](Self::finish) on a
+/// clone.
 #[derive(Clone)]
 pub struct FindingsBuilder {
     state: State,
@@ -166,8 +167,7 @@ impl FindingsBuilder {
     /// Returns the findings in the trace, which `reading` describes.
     pub fn finish(self, mut reading: Reading) -> Report {
         let Self { state, detectors, outcome, shares } = self;
-        // The first packet shows at which endpoint the trace was written, if the file does not
-        // state it.
+        // If the file does not say which endpoint wrote the trace, the first packet shows it.
         reading.vantage_point = match (reading.vantage_point, state.is_server) {
             (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
             (VantagePoint::Unknown, Some(false)) => VantagePoint::Client,
@@ -186,8 +186,8 @@ impl FindingsBuilder {
     }
 }
 
-/// Raises the severity of dropped packets to that of findings in the same part of the trace, which
-/// the drops have caused.
+/// Raises the severity of dropped packets to that of the findings that the drops caused in the same
+/// part of the trace.
 fn raise_causes(findings: &mut [Finding]) {
     let Some(place) = findings.iter().position(|it| it.id == FindingId::PacketsDropped) else {
         return;
@@ -200,7 +200,8 @@ fn raise_causes(findings: &mut [Finding]) {
     }
 }
 
-/// Keeps the worst of several occurrences by a measure. Among equal ones, the first is kept.
+/// Keeps the worst occurrence according to `measure`. Of equally bad occurrences, the first is
+/// kept.
 fn keep_worst<T, M: Ord>(worst: &mut Option<T>, one: T, measure: impl Fn(&T) -> M) {
     if worst.as_ref().is_none_or(|worst| measure(worst) < measure(&one)) {
         *worst = Some(one);

@@ -34,8 +34,8 @@
 //! |---|---|---|
 //! | logs of handshakes that fail before the peer's first Handshake packet | 16 at one time, one more each second, 1,000 in all ([`Admission`]) | [`QlogError::FailedHandshakes`]; counted in [`QlogSummary`] |
 //! | logs of connections none of whose packets could be decrypted | none | counted in [`QlogSummary`] |
-//! | records held until it is decided whether the connection gets a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log says how many (`clearway:records_dropped`) |
-//! | bytes queued for the disk | 32 MiB for each [`WritingThread`] | dropped; the log says how many; [`QlogError::TooSlow`] |
+//! | records buffered until the decision whether the connection gets a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log states how many (`clearway:records_dropped`) |
+//! | bytes queued for the disk | 32 MiB for each [`WritingThread`] | dropped; the log states how many; [`QlogError::TooSlow`] |
 //! | a log | [`TraceOptions::maximum_bytes`] | it ends and says so; [`QlogError::Limit`] |
 //! | logs of one connection ID | 100 | [`QlogError::Open`] |
 //!
@@ -51,9 +51,9 @@
 //! | name of a connection in an event, error and reason of a CONNECTION_CLOSE frame | 1,000 characters | truncated |
 //! | columns of an event that is an array | 64 | the others are left out |
 //! | names of unused events and members | 256, of 100 characters | the others are counted together |
-//! | earlier names of a connection | 64 | further ones are treated as the connection's own |
+//! | earlier names of a connection | 64 | additional ones are treated as the connection's own |
 //! | findings: packets in flight; lost packets that may yet arrive; streams | 131,072; 4,096; 4,096 | the oldest are forgotten, or streams with nothing to send |
-//! | findings: streams whose limits the peer has reached; whose limits were raised | 1,024 each | further ones are not considered |
+//! | findings: streams whose limits the peer has reached; whose limits were raised | 1,024 each | additional ones are ignored |
 //! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
 //! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!

@@ -10,7 +10,7 @@
 //! threads, `state` tracks the trace that the parts belong to, `records` and [`QlogReader`] put
 //! everything together, and [`visit_traces`] is the loop over a whole file.
 //!
-//! No records are kept after they were read: memory is bounded by the maximum record length.
+//! No records are kept after they are read: memory is bounded by the maximum record length.
 
 mod any_text;
 mod clock;

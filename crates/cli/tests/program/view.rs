@@ -150,6 +150,6 @@ fn a_file_without_events_is_not_converted() {
     .unwrap();
     let (status, text, errors) = run(&["qlog", "convert", "--to", "0.3", &empty, "-o", &out]);
     assert_eq!((status, text.as_str()), (Some(2), ""));
-    assert!(errors.contains("no events in it (read as draft-01)"), "{errors}");
+    assert!(errors.contains("no events (read as draft-01)"), "{errors}");
     assert_eq!(scratch.names(), ["empty.qlog"]);
 }

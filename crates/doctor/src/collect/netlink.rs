@@ -101,9 +101,9 @@ impl Netlink {
             if !is_of_kernel {
                 continue;
             }
-            let received = self.buffer.get(..len).ok_or_else(|| malformed("it is too long"))?;
+            let received = self.buffer.get(..len).ok_or_else(|| malformed("the message is too long"))?;
             for message in Messages(received) {
-                let message = message.ok_or_else(|| malformed("its lengths are inconsistent"))?;
+                let message = message.ok_or_else(|| malformed("the lengths are inconsistent"))?;
                 if message.sequence != self.sequence {
                     continue;
                 }
@@ -128,12 +128,12 @@ fn malformed(what: &str) -> Missing {
 fn refusal(body: &[u8]) -> Missing {
     match i32_at(body, 0) {
         Some(number) => missing(&io::Error::from_raw_os_error(number.saturating_neg())),
-        None => malformed("an error without its number"),
+        None => malformed("an error message without an error number"),
     }
 }
 
 /// Returns why a netlink socket could not be opened. Every kernel with networking has the address
-/// family, and it requires no privileges, so a sandbox is the reason if it is forbidden. A kernel
+/// family, and it requires no privileges, so if it is forbidden, a sandbox is the reason. A kernel
 /// that lacks a part of netlink lacks that part's protocol.
 fn unopened(error: &io::Error) -> Missing {
     let refused = [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS];

@@ -88,8 +88,8 @@ fn diagnosed(body: &[u8], family: Family) -> Option<(SocketKey, Socket)> {
         remote: (remote_port != 0).then(|| SocketAddr::new(remote, remote_port).to_string()),
         inode: u32_at(body, 68)?.into(),
         user: u32_at(body, 64)?,
-        // Not from the memory information, where datagrams that were already read stay charged for
-        // a while.
+        // The memory information is not used here: it includes datagrams that were already read,
+        // which stay charged for a while.
         receive_queue: u32_at(body, 56)?.into(),
         receive_buffer: Some(of_memory(1)?),
         send_queue: of_memory(2)?,

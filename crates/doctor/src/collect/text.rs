@@ -33,7 +33,7 @@ pub(super) fn pairs(text: &str) -> Parsed<BTreeMap<String, Counters>> {
         }
     }
     match groups.is_empty() {
-        true => Err(Malformed::because("it is empty")),
+        true => Err(Malformed::because("the file is empty")),
         false => Ok(groups),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn softnet(text: &str) -> Parsed<Vec<SoftnetCpu>> {
     };
     let cpus: Vec<_> = text.lines().enumerate().map(line).collect::<Result<_, _>>()?;
     match cpus.is_empty() {
-        true => Err(Malformed::because("it has no line for a CPU")),
+        true => Err(Malformed::because("there is no line for any CPU")),
         false => Ok(cpus),
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn conntrack(text: &str) -> Parsed<Counters> {
         }
     }
     match counters.is_empty() {
-        true => Err(Malformed::because("it has no line for a CPU")),
+        true => Err(Malformed::because("there is no line for any CPU")),
         false => Ok(counters),
     }
 }

@@ -9,7 +9,7 @@ use crate::{Driver, Evidence, Snapshot};
 /// What a statistic counts, as far as its name tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
-    /// Received frames that the device or its driver dropped.
+    /// What a statistic counts, as inferred from its name.
     Drop,
     /// Packets dropped by XDP.
     Xdp,

@@ -75,7 +75,7 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
     }
 }
 
-/// `times` tells how long each thread ran or waited for a CPU.
+/// `times` is how long each thread ran or waited for a CPU.
 fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place)]) -> bool {
     // The names of threads that do the same job differ only by a number.
     let kind = |place: Place| {

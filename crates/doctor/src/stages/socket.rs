@@ -234,7 +234,7 @@ fn observed(measured: &Measured, reader: &reader::Readers, others: u64) -> Vec<E
         evidence("snapshots between losses with the queue at least half full", measured.full),
         evidence("snapshots between losses with the queue less than half full", measured.not_full),
         evidence(
-            format!("milliseconds for which {thread} was kept from running meanwhile"),
+            format!("milliseconds during which {thread} was prevented from running"),
             milliseconds,
         ),
         evidence("sockets of the same port with room", others),

@@ -15,7 +15,7 @@ pub(super) fn old_data(name: &str, mut data: Map<String, Value>) -> Option<Map<S
                 data.entry("length").or_insert(length);
             }
         }
-        // Version 0.3 has only the timers of loss detection.
+        // Version 0.3 defines only loss detection timers.
         "recovery:loss_timer_updated" => match data.get("timer_type").and_then(Value::as_str) {
             Some("ack" | "loss_timeout") => {
                 data.insert("timer_type".to_owned(), json!("ack"));
@@ -38,8 +38,8 @@ fn rename(data: &mut Map<String, Value>, new: &str, old: &str) {
     }
 }
 
-/// Returns the length of a frame's data, or of data that moved between layers. The drafts have it
-/// in `raw`.
+/// Returns the length of a frame's data, or of data that moved between layers. In the drafts, it is
+/// a member of `raw`.
 fn length(data: &Map<String, Value>) -> Option<Value> {
     let raw = data.get("raw")?;
     raw.get("payload_length").or_else(|| raw.get("length")).cloned()

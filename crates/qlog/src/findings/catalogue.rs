@@ -147,7 +147,7 @@ pub static CATALOGUE: [Entry; 31] = [
             used, conservative slow start, a phase of BBR's cycle) does not end.",
         causes: "A condition that sustains itself; a round that is never counted as complete.",
         bound: "16 clean round trips; for phases of BBR's cycle, 128 and 7 s (L8). Only in traces \
-            with events of the namespace clearway.",
+            with events in the clearway namespace.",
     },
     Entry {
         id: FindingId::ApplicationLimitedClaim,
@@ -156,7 +156,7 @@ pub static CATALOGUE: [Entry; 31] = [
         meaning: "The controller assumes that the application has too little data to send, and \
             therefore does not increase the window. But the window is full.",
         causes: "A check before the packets of a burst are counted; a check while the pacer, not \
-            the application, holds data back.",
+            the application, limits sending.",
         bound: "16 clean round trips with a full window, treated as application-limited throughout (L8).",
     },
     Entry {
@@ -211,7 +211,7 @@ pub static CATALOGUE: [Entry; 31] = [
             low for the window.",
         causes: "A pacing rate computed from an initial RTT that was never measured, or from an \
             application-limited bandwidth sample; bits mistaken for bytes.",
-        bound: "16 clean round trips in each of which the pacing rate permits less than half a \
+        bound: "16 clean round trips in each of which the pacing rate allows less than half a \
             window; for BBR, less than half a datagram (L6; RFC 9002, section 7.7).",
     },
     Entry {
@@ -273,7 +273,7 @@ pub static CATALOGUE: [Entry; 31] = [
         title: "Peer does not send acknowledgments",
         meaning: "Packets arrive from the peer without ACK frames, although packets sent to it \
             are unacknowledged.",
-        causes: "ACK frames held back by the congestion window, which does not apply to them; a scheduler that always \
+        causes: "ACK frames blocked by the congestion window, which does not apply to them; a scheduler that always \
                   puts other frames first.",
         bound: "8 packets in a row without an ACK frame, over at least 1 s and 8 round trips.",
     },

@@ -45,7 +45,7 @@ impl FlowControl {
 
     fn stream(&mut self, id: u64) -> Option<&mut Stream> {
         if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&id) {
-            // Streams without data to send need not be remembered.
+            // Streams without data to send are not tracked.
             self.streams.retain(|_, stream| stream.written > stream.sent);
             if self.streams.len() >= MAX_STREAMS {
                 self.has_left_out = true;

@@ -50,11 +50,11 @@ impl Stall {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stalls {
     present: Option<Stall>,
-    /// The period since a limit was raised without any data having been sent since.
+    /// The period since a limit was raised, if no data has been sent since then.
     raised: Option<(Duration, Duration)>,
-    /// The longest of the stalls in which the peer has not stopped reading, ...
+    /// The longest stall in which the peer has not stopped reading.
     longest: Option<Stall>,
-    /// ... and the longest of the other stalls, which are a separate finding.
+    /// The longest of the other stalls, which are a separate finding.
     stopped: Option<Stall>,
     stopped_total: Duration,
     stopped_count: u64,

@@ -111,8 +111,7 @@ const SUPPRESSED_ROUNDS: u64 = 16;
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
-/// The maximum number of suppressors that are distinguished, because a trace may contain any number
-/// of names.
+/// The maximum number of distinct suppressors; a trace may contain any number of names.
 const MAX_SUPPRESSORS: usize = 32;
 
 /// Detects a suppressor that keeps the window from growing for too long.
@@ -219,7 +218,7 @@ const CLAIMED_ROUNDS: u64 = 16;
 /// Detects a controller that regards the connection as application-limited although the window is full (L8).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplicationLimitedClaim {
-    /// Whether the controller, at some moment of this round, did not regard the connection as
+    /// Whether the controller, at some point in this round, did not regard the connection as
     /// application-limited.
     was_dropped: bool,
     present: Option<(Duration, Duration, u64)>,

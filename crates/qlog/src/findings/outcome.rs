@@ -229,7 +229,7 @@ impl Outcome {
             self.closed = Some(Closed { at, kind, by, close: close.clone() });
             return;
         };
-        // The peer answers with a CONNECTION_CLOSE frame, which adds nothing.
+        // The peer responds with a CONNECTION_CLOSE frame that contains no new information.
         if closed.by.is_some() && by.is_some() && closed.by != by {
             return;
         }
@@ -274,7 +274,7 @@ impl Outcome {
             by: closed.by.filter(|_| is_closed && (is_of_endpoint || is_server.is_some())),
             error: error.filter(|_| is_closed),
             is_error: is_error && is_closed,
-            // For the other kinds of endings, the reason adds nothing.
+            // For other kinds of endings, the reason is redundant.
             reason: closed.close.reason.as_deref().map(str::to_owned).filter(|_| is_closed),
             handshake_is_complete,
             is_server,

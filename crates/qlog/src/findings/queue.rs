@@ -6,9 +6,9 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event};
 
-/// The round-trip time from which on the queue is reported, as a multiple of the minimum. A queue
-/// of ten bandwidth-delay products, which loss-based controllers fill, causes slightly more than
-/// ten. The queueing delay must also reach the time below.
+/// The smallest round-trip time at which the queue is reported, as a multiple of the minimum
+/// round-trip time. A queue of ten bandwidth-delay products, which loss-based controllers fill,
+/// causes slightly more than ten. The queueing delay must also reach the time below.
 const ROUND_TRIPS: u32 = 12;
 const DELAY: Duration = Duration::from_secs(1);
 /// The minimum total time with such a queue.

@@ -7,8 +7,9 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, Frame};
 
-/// The minimum duration of a stall for a finding, also in round trips. Shorter stalls are reported
-/// if they make up this share of the time. These bounds are the same as for the peer's limits.
+/// The minimum duration of a stall for a finding, both in time and in round trips. Shorter stalls
+/// are reported if they make up this share of the time. The bounds are the same as for the peer's
+/// limits.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
 const TOGETHER: Duration = Duration::from_secs(2);

@@ -11,8 +11,8 @@ pub(super) struct Round {
     pub(super) ended: Duration,
     /// Whether a packet was declared lost in the round, or the peer reported new ECN-CE marks.
     pub(super) had_congestion: bool,
-    /// Whether the window or the pacer limited sending at some moment of the round, and there was
-    /// data to send at every moment.
+    /// Whether the window or the pacer limited sending at some point in the round, and there was
+    /// data to send throughout.
     pub(super) is_held: bool,
     /// The congestion window at the beginning and at the end of the round.
     pub(super) window_before: Option<u64>,

@@ -1,4 +1,4 @@
-//! The current state of the connection, derived from the events in this one place. Detectors read
+//! The current state of the connection, which is derived from the events only here. Detectors read
 //! it, and keep only data that is specific to them.
 
 use core::time::Duration;

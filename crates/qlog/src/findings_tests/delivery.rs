@@ -80,11 +80,11 @@ fn losses_that_are_logged_before_their_cause() {
         story.finds()
     };
     assert_eq!(declares(1, 10), [LossDeclaredEarly]);
-    assert_eq!(declares(3, 10), [], "overtaken by three");
+    assert_eq!(declares(3, 10), [], "overtaken by three packets");
     assert_eq!(
         declares(1, 4),
         [],
-        "too late by the round-trip time that was measured at that moment"
+        "late, given the latest round-trip time"
     );
 }
 

@@ -59,7 +59,7 @@ pub struct Header {
     pub text: Option<ColumnPlace>,
     /// How the connection ended; null: it is in progress.
     pub ending: Option<EndingHeader>,
-    /// What is wrong, worst first.
+    /// The detected problems, worst first.
     pub findings: Vec<FindingHeader>,
 }
 
@@ -67,23 +67,23 @@ pub struct Header {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Ending"))]
 pub struct EndingHeader {
-    /// One line: by whom it was closed, when, and why. It may contain text of the peer.
+    /// One line: which endpoint closed it, when, and why. It may contain text from the peer.
     pub text: String,
     /// Whether it failed: it ended with an error, or before the handshake was complete.
     pub failed: bool,
 }
 
-/// Where a file is damaged.
+/// Damage in a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Damage"))]
 pub struct DamageHeader {
     /// The number of bytes that were read, after decompression.
     pub offset: u64,
-    /// What is wrong at this offset.
+    /// A description of the damage.
     pub why: String,
 }
 
-/// The place of a column in the block of columns.
+/// The location of a column in the block of columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ColumnPlace {
@@ -185,11 +185,11 @@ pub struct MarksHeader {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub time: Option<ColumnPlace>,
-    /// The row of the packet that each concerns, or `NO_PACKET`.
+    /// The row of the packet that each mark refers to, or `NO_PACKET`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub packet: Option<ColumnPlace>,
-    /// The number of packets that each stands for; without this column, one.
+    /// The number of packets that each mark represents; without this column, one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub count: Option<ColumnPlace>,
@@ -201,9 +201,9 @@ pub struct MarksHeader {
 pub struct PacketsHeader {
     /// Times in ms, ascending.
     pub time: ColumnPlace,
-    /// What happened to each, an index into `KINDS`.
+    /// The kind of event of each row, an index into `KINDS`.
     pub kind: ColumnPlace,
-    /// The type of each, an index into `spaces`.
+    /// The packet type of each row, an index into `spaces`.
     pub space: ColumnPlace,
     /// The names of packet types.
     pub spaces: Vec<String>,
@@ -211,7 +211,8 @@ pub struct PacketsHeader {
     pub number: ColumnPlace,
     /// Sizes in bytes; 0: unknown.
     pub size: ColumnPlace,
-    /// Where the frames of each packet begin in `text`, followed by where those of the last packet end.
+    /// The offset in `text` at which the frames of each packet begin, followed by the offset at
+    /// which those of the last packet end.
     pub frames: ColumnPlace,
 }
 
@@ -221,19 +222,19 @@ pub struct PacketsHeader {
 pub struct FindingHeader {
     /// Its identifier in the catalogue.
     pub id: String,
-    /// What was found, in twelve words at most.
+    /// A summary, in twelve words at most.
     pub headline: String,
-    /// The approximate time that it cost, in seconds; findings are ordered by it.
+    /// The approximate time that the problem cost, in seconds; findings are ordered by it.
     pub severity: f64,
-    /// When it began.
+    /// The time at which the problem began.
     pub begin_ms: f64,
-    /// When it ended.
+    /// The time at which the problem ended.
     pub end_ms: f64,
-    /// What was measured: the name, and the value with its unit.
+    /// The measurements: the name, and the value with its unit.
     pub metrics: Vec<(String, String)>,
-    /// What it means.
+    /// An explanation of what the finding means.
     pub meaning: String,
-    /// What usually causes it.
+    /// The usual causes.
     pub causes: String,
 }
 
@@ -247,7 +248,8 @@ pub struct Rows {
     pub series: BTreeMap<String, Vec<(f64, Option<f64>)>>,
     /// For each lane, new segments: begin, end and state; end null: it has not ended.
     pub lanes: BTreeMap<String, Vec<(f64, Option<f64>, String)>>,
-    /// For each kind of mark, new marks: time, and the number of packets that each stands for; null: one.
+    /// For each kind of mark, new marks: time, and the number of packets that each represents;
+    /// null: one.
     pub marks: BTreeMap<String, Vec<(f64, Option<f64>)>>,
     /// How the connection ended; null: it is in progress.
     pub ending: Option<EndingHeader>,
@@ -265,7 +267,7 @@ pub struct TraceName {
 
 impl Header {
     /// Creates the header of a trace that is `length` long and has no data yet, with the
-    /// information of `reading`.
+    /// information in `reading`.
     pub(super) fn new(reading: &Reading, length: Duration) -> Self {
         let damage = reading.damage.as_ref();
         Self {

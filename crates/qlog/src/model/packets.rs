@@ -25,7 +25,7 @@ const TYPES: [PacketType; 7] = [
     PacketType::Unknown,
 ];
 
-/// The event that a row of the table stands for.
+/// The kind of event that a row of the table represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(test, derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub(super) enum Kind {
@@ -83,7 +83,7 @@ impl Packets {
         }
     }
 
-    /// Returns the number of the next row, for a mark that refers to it.
+    /// Returns the number of the next row, so that a mark can refer to it.
     pub(super) fn next_row(&self) -> f64 {
         if self.has_room() { self.rows.len() as f64 } else { NONE }
     }

@@ -21,7 +21,7 @@ fn declarations() -> String {
          export const VERSION = {VERSION};\n\n\
          /** What happened to a packet, by its number in the column `kind`. */\n\
          export const KINDS = {kinds} as const;\n\n\
-         /** The row of a mark that concerns no packet. */\n\
+         /** The row of a mark that does not refer to a packet. */\n\
          export const NO_PACKET = {NONE};\n"
     );
     declare::<VantagePoint>(&mut text);

@@ -1,10 +1,10 @@
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The maximum number of characters of a text that are kept.
+/// The maximum number of characters of a string that are kept.
 pub(super) const MAX_TEXT: usize = 1000;
 
-/// A value of any type as text: a string without its quotation marks, otherwise its JSON. The
+/// A value of any type as a string: a string without its quotation marks, otherwise its JSON. The
 /// drafts allow connection identifiers to be strings, numbers or objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnyText(pub(super) Box<str>);

@@ -133,7 +133,7 @@ impl Columns {
     }
 }
 
-/// Returns a value as text: a string without its quotation marks.
+/// Returns a value as a string, without quotation marks.
 fn text(value: &Value) -> Box<str> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.chars().take(MAX_TEXT).collect()

@@ -100,7 +100,7 @@ pub enum EventKind {
     Other(Box<str>),
 }
 
-/// The end of a connection, or a CONNECTION_CLOSE frame.
+/// The end of a connection, or the contents of a CONNECTION_CLOSE frame.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Close {
     /// Whether this endpoint closed the connection. `None` for a frame.
@@ -486,8 +486,8 @@ impl Blocked {
             Self::CongestionControl => "congestion window",
             Self::Pacing => "pacing",
             Self::Amplification => "amplification limit",
-            Self::ConnectionFlowControl => "flow control of the connection",
-            Self::StreamFlowControl => "flow control of a stream",
+            Self::ConnectionFlowControl => "connection flow control",
+            Self::StreamFlowControl => "stream flow control",
             Self::Other => "another reason",
         }
     }

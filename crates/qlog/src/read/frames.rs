@@ -75,7 +75,7 @@ struct FrameData<'a> {
     #[serde(borrow)]
     error_space: Option<Cow<'a, str>>,
     reason: Option<AnyText>,
-    /// The number of frames that this frame stands for.
+    /// The number of frames that this frame represents.
     count: Option<Number>,
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Prepared<T> {
     TooLong,
     /// A part without any content.
     Nothing,
-    /// A damaged part, and what is wrong with it.
+    /// A damaged part, with a description of the damage.
     Broken(String),
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// together.
 const MAX_NAMES: usize = 256;
 
-/// The maximum number of characters that are kept of each text in a header.
+/// The maximum number of characters that are kept of each string in a header.
 const MAX_TEXT: usize = 1000;
 
 /// The information about a trace apart from its events.
@@ -16,13 +16,13 @@ pub struct Reading {
     pub title: Option<String>,
     /// The name that the writer of the trace gives itself.
     pub writer: Option<String>,
-    /// The name that the trace gives the connection (`group_id`), as written.
+    /// The name of the connection in the trace (`group_id`), as written.
     pub group: Option<String>,
     /// The client's first Destination Connection ID as written, if the trace names it separately
     /// from the group (`ODCID`).
     pub original_destination_id: Option<String>,
-    /// The name of the connection that is the same in the traces of both endpoints: the client's
-    /// first Destination Connection ID in lowercase hexadecimal digits.
+    /// The connection's name that is the same in the traces of both endpoints: the client's first
+    /// Destination Connection ID in lowercase hexadecimal digits.
     pub connection: Option<String>,
     /// The endpoint that logged the events.
     pub vantage_point: VantagePoint,
@@ -40,7 +40,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Truncates texts that are longer than any header needs, because a file may contain many headers.
+    /// Truncates strings that are longer than any header needs, because a file may contain many
+    /// headers.
     pub(super) fn cut_off(&mut self) {
         let texts = [
             &mut self.title,

@@ -115,14 +115,14 @@ fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
     let mut splitter = Splitter::new(source)?;
     let part = splitter.next().map_err(|damage| not_qlog(damage.to_string()))?;
     let (Some(Part::Record { json, .. }) | Some(Part::Header { json, .. })) = part else {
-        return Err(not_qlog("its first record is too long".to_owned()));
+        return Err(not_qlog("the first record is too long".to_owned()));
     };
     let header: FileHeader<'_> =
         serde_json::from_slice(json).map_err(|error| not_qlog(error.to_string()))?;
     let (is_qlog, state) = (header.is_qlog(), State::begin(&header));
     // The version may be among the members that follow the traces.
     if !is_qlog && !splitter.is_inside() {
-        return Err(not_qlog("it states neither a qlog version nor a qlog schema".to_owned()));
+        return Err(not_qlog("the header has neither a qlog version nor a qlog schema".to_owned()));
     }
     Ok((splitter, state))
 }

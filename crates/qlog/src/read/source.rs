@@ -36,7 +36,7 @@ impl fmt::Display for OpenError {
             Self::Io { path: Some(path), source } => {
                 write!(formatter, "cannot read {}: {source}", path.display())
             }
-            Self::Io { path: None, source } => write!(formatter, "cannot read: {source}"),
+            Self::Io { path: None, source } => write!(formatter, "cannot read the data: {source}"),
             Self::Empty => formatter.write_str("the file is empty"),
             Self::NotQlog { why } => write!(formatter, "not a qlog file: {why}"),
         }

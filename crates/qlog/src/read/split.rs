@@ -31,7 +31,7 @@ impl Splitter {
             b'{' if first_line_is_a_record(&mut window) => Ok(Self::Lines(Lines::of_lines(window))),
             b'{' => Ok(Self::Contained(Box::new(Contained::new(window)))),
             _ => Err(OpenError::NotQlog {
-                why: "it starts with neither a JSON object nor a record separator".to_owned(),
+                why: "the data starts with neither a JSON object nor a record separator".to_owned(),
             }),
         }
     }

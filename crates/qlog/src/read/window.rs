@@ -112,7 +112,7 @@ impl Window {
             Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 "the compressed data is truncated".to_owned()
             }
-            Some(error) => format!("the rest cannot be read: {error}"),
+            Some(error) => format!("cannot read any more data: {error}"),
             None => "the data is truncated".to_owned(),
         };
         Damage { offset, why }

@@ -130,7 +130,7 @@ fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
     value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
-/// The memory that a connection may use for held records until it is decided whether it gets a log.
+/// The memory that a connection may use for records until the decision whether it gets a log.
 #[derive(Debug)]
 pub(super) struct Room {
     admission: Arc<Admission>,
@@ -179,8 +179,8 @@ pub(super) enum Evidence {
 }
 
 impl Evidence {
-    /// Returns the evidence that the peer of an endpoint in this role has given at the beginning. A
-    /// client chose the server's address itself, so nothing has to be proven.
+    /// Returns the initial evidence about the peer of an endpoint in this role. A client chose the
+    /// server's address itself, so nothing needs to be proven.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,

@@ -178,7 +178,7 @@ fn the_oldest_finished_files_make_room() {
     }
     let errors = errors.lock().unwrap();
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].contains("20000 bytes together; the oldest are removed"), "{errors:?}");
+    assert!(errors[0].contains("20000 bytes; the oldest are removed"), "{errors:?}");
     drop(living);
 }
 
@@ -218,7 +218,7 @@ fn floods_on_open_connections_end_their_logs_and_not_those_of_others() {
     finish(&directory);
     assert!(folder.names().contains(&name(101)));
     let errors = errors.lock().unwrap();
-    assert!(errors[0].contains("200000 bytes together"), "{errors:?}");
+    assert!(errors[0].contains("200000 bytes in total"), "{errors:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub enum QlogError {
         /// The maximum number of bytes that may be queued for the disk, across all logs.
         maximum_bytes: usize,
     },
-    /// More handshakes fail than the limit allows to be logged.
+    /// More handshakes fail than the limit for logs of failed handshakes.
     FailedHandshakes,
 }
 
@@ -61,9 +61,9 @@ impl fmt::Display for QlogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory { path, source } => {
-                write!(f, "qlog files cannot be written to {}: {source}", path.display())
+                write!(f, "cannot write qlog files to {}: {source}", path.display())
             }
-            Self::Open { source } => write!(f, "a qlog file cannot be created: {source}"),
+            Self::Open { source } => write!(f, "cannot create a qlog file: {source}"),
             Self::Write { source } => write!(f, "a qlog file ends early: {source}"),
             Self::Limit { maximum_bytes } => {
                 write!(
@@ -73,19 +73,19 @@ impl fmt::Display for QlogError {
             }
             Self::FilesRemoved { maximum_bytes } => write!(
                 f,
-                "the qlog files have reached their limit of {maximum_bytes} bytes together; the oldest are removed"
+                "the qlog files have reached their total limit of {maximum_bytes} bytes; the oldest are removed"
             ),
             Self::FolderFull { maximum_bytes } => write!(
                 f,
                 "qlog files end early or are missing: those of open connections have reached the limit of \
-                 {maximum_bytes} bytes together"
+                 {maximum_bytes} bytes in total"
             ),
             Self::TooSlow { maximum_bytes } => write!(
                 f,
                 "qlog files are incomplete: the disk is too slow ({maximum_bytes} bytes are queued)"
             ),
             Self::FailedHandshakes => f.write_str(
-                "too many handshakes fail: only some of them get a qlog file, the rest are only counted",
+                "too many failed handshakes: only some get a qlog file, the others are only counted",
             ),
         }
     }
@@ -95,7 +95,7 @@ impl core::error::Error for QlogError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Directory { source, .. } | Self::Open { source } | Self::Write { source } => {
-                // This error's text already contains the text of its source.
+                // This error's message already contains the message of its source.
                 source.source()
             }
             Self::Limit { .. }

@@ -114,7 +114,8 @@ impl WritingThread {
         Ok(Self { jobs, shared })
     }
 
-    /// Waits until everything that was queued before is written, but no longer than `patience`.
+    /// Waits until everything that was queued before this call is written, but no longer than
+    /// `patience`.
     pub fn finish(&self, patience: Duration) -> Finished {
         let (reply, reached) = sync_channel(1);
         let is_complete = self.jobs.send(Job::Reached { reply }).is_ok()

@@ -192,5 +192,5 @@ fn a_file_that_cannot_be_created_is_reported_once() {
     }
     drop(observer);
     assert!(thread.finish(TIMEOUT).is_complete);
-    assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be created: permission denied"]);
+    assert_eq!(*reports.lock().unwrap(), ["cannot create a qlog file: permission denied"]);
 }
