@@ -1,4 +1,4 @@
-//! Embeds the project's scenarios, and the traces that they name, in the library.
+//! Embeds the project's scenarios, and the traces that they reference, in the library.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ fn main() {
     files.sort();
     let mut list = String::from("[");
     for file in files {
-        let name = file.strip_prefix(&scenarios).expect("it was found there");
-        let path = Path::new(&file).canonicalize().expect("it was found");
-        write!(list, "({name:?}, include_str!({path:?})),").expect("a string takes everything");
+        let name = file.strip_prefix(&scenarios).expect("the file is in the folder");
+        let path = Path::new(&file).canonicalize().expect("the file exists");
+        write!(list, "({name:?}, include_str!({path:?})),").expect("writing to a string does not fail");
     }
     list.push(']');
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

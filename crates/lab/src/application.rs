@@ -19,7 +19,7 @@ pub use client::Client;
 use order::Cancel;
 pub use server::Server;
 
-/// Maximum number of content bytes to read at once.
+/// Maximum number of content bytes to read per call.
 const READ: usize = 256 << 10;
 
 /// The progress of an endpoint.

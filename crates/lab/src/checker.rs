@@ -3,12 +3,12 @@
 //! The checker observes both endpoints of every flow, and every datagram that enters or leaves the
 //! network. From these observations it derives its own ledger of bytes in flight (`records/`), its
 //! own packet-timed rounds, recovery periods and round-trip times. A stack's reports are compared
-//! with these records, and never relied on. The properties are in [`Property`]; each has its rule
-//! in `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
+//! with these records, and never trusted. The properties are in [`Property`]; each has its rule in
+//! `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
 //!
-//! To add a property: add its name and texts in `properties/`, a file with the rule, a line in
-//! `rules.rs`, and tests with an event history that violates the property and the closest one that
-//! does not.
+//! To add a property: add its name and descriptions in `properties/`, a file with the rule, a line
+//! in `rules.rs`, and tests with an event history that violates the property and the closest one
+//! that does not.
 
 mod config;
 mod contents;
@@ -86,7 +86,7 @@ struct WatchedEnd {
 /// Returns the properties that are checked in a run of `setup`.
 ///
 /// # Errors
-/// If the setup turns off a property that does not exist.
+/// Returns an error if the setup turns off a property that does not exist.
 pub fn properties(setup: &Setup) -> Result<PropertySet, UnknownProperty> {
     setup.properties_off.iter().try_fold(PropertySet::ALL, |on, (id, _reason)| {
         Property::from_id(id).map(|property| on.without(property))
@@ -94,11 +94,12 @@ pub fn properties(setup: &Setup) -> Result<PropertySet, UnknownProperty> {
 }
 
 impl Checker {
-    /// Creates a checker for a run of `setup`, in which flows that do not name a controller use the
-    /// one called `controller`. Without `is_checking` it only records how small windows became.
+    /// Creates a checker for a run of `setup`, in which flows that do not specify a controller use
+    /// the one called `controller`. Without `is_checking`, it only records how small windows
+    /// became.
     ///
     /// # Errors
-    /// If the setup turns off a property that does not exist.
+    /// Returns an error if the setup turns off a property that does not exist.
     pub fn new(
         setup: &Setup,
         controller: &str,
@@ -191,8 +192,7 @@ impl Checker {
         state.is_spinning || (state.violation.is_some() && !state.goes_on)
     }
 
-    /// Handles a stalled simulation: no further events will occur, although some flows are
-    /// unfinished.
+    /// Handles a stalled simulation: no more events will occur, although some flows are unfinished.
     pub fn on_standstill(&self, now: Timestamp) {
         let mut state = self.state();
         let unfinished = state
@@ -201,7 +201,7 @@ impl Checker {
             .position(|ends| ends.iter().any(|watched| !watched.watch.records.stage.is_closed));
         let end = EndId { flow: unfinished.unwrap_or(0), side: Side::Server };
         if state.end_mut(end).watch.is_on(Property::L9) {
-            let explanation = "no further event is scheduled, but transfers are not complete";
+            let explanation = "no more events are scheduled, but some transfers are not complete";
             let failure = Failure::new(Property::L9, explanation.to_owned());
             state.judge(now, end, Err(failure));
         }

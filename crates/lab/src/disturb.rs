@@ -57,7 +57,7 @@ const ROUND_TRIPS: u32 = 10;
 /// Returns the scenario of small transfers that is disturbed by default.
 ///
 /// # Errors
-/// If the built-in scenario is invalid, which a test rules out.
+/// Returns an error if the built-in scenario is invalid, which a test rules out.
 pub fn standard() -> Result<Scenario, ScenarioError> {
     Scenario::parse("standard", include_str!("disturb/standard.toml"), std::path::Path::new(""))
 }

@@ -22,7 +22,7 @@ use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, ResumedTls, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
-/// Creates an observer for an endpoint; returns `None` if the endpoint is not to be observed.
+/// Creates an observer for an endpoint; returns `None` if the endpoint is not observed.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
 /// Optional outputs and checks of a run.
@@ -130,14 +130,14 @@ impl FromStr for Candidate {
     }
 }
 
-/// Simulates `setup`; flows that do not name a controller use `candidate`. The same seed yields the
-/// same run.
+/// Simulates `setup`; flows that do not specify a controller use `candidate`. The same seed yields
+/// the same run.
 ///
 /// An endpoint with another stack uses that stack's controller of the same name. If the stack has
 /// no such controller, the run fails when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
-/// If the setup names a controller or a property that does not exist.
+/// Returns an error if the setup names a controller or a property that does not exist.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
@@ -181,7 +181,7 @@ pub fn run(
 /// Checks that `setup` can be run with `candidate`.
 ///
 /// # Errors
-/// If `setup` names a controller or a property that does not exist.
+/// Returns an error if `setup` names a controller or a property that does not exist.
 pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
     Checker::new(setup, &candidate.name, true)?;
     setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
@@ -192,7 +192,8 @@ pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
 /// `candidate`.
 ///
 /// # Errors
-/// If the flow names a controller that does not exist, or the endpoint has an invalid setting.
+/// Returns an error if the flow names a controller that does not exist, or the endpoint has an
+/// invalid setting.
 pub fn transport_config(
     flow: &Flow,
     end: &EndSetup,
@@ -201,7 +202,7 @@ pub fn transport_config(
     Ok(transport(end, &candidate_of(flow, candidate)?)?)
 }
 
-/// Returns the controller of a flow: its own if it names one, otherwise the candidate.
+/// Returns the controller of a flow: its own if it specifies one, otherwise the candidate.
 fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
     match &flow.controller {
         Some(name) => name.parse(),

@@ -30,7 +30,7 @@ pub use error::ScenarioError;
 pub use expectations::{Expectations, ShareBound};
 pub use nearest::nearest;
 
-/// The controllers that scenarios may name.
+/// The controllers that scenarios may specify.
 pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 /// Networks and traffic, with the expected results.
@@ -90,7 +90,7 @@ impl Variant {
     }
 
     /// Returns the expectations for runs with `controller`. Runs with a controller that the
-    /// scenario does not name are only expected to finish.
+    /// scenario does not list are only expected to finish.
     pub fn expect(&self, controller: &str) -> Expectations {
         self.expectations.get(controller).cloned().unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Unreadable`], or the errors of [`parse`](Self::parse).
+    /// Returns [`ScenarioError::Unreadable`], or the errors of [`parse`](Self::parse).
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
@@ -114,8 +114,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Invalid`] if it is not valid TOML, has unknown keys or values of a wrong
-    /// type or unit, or is inconsistent.
+    /// Returns [`ScenarioError::Invalid`] if it is not valid TOML, has unknown keys or values of a
+    /// wrong type or unit, or is inconsistent.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         Self::from_text(name, &format!("{name}.toml"), text, folder)
     }

@@ -69,7 +69,7 @@ struct Done {
 /// reported with their completed runs, and other jobs are not reported.
 ///
 /// # Errors
-/// If any job cannot be run; in that case, none is run.
+/// Returns an error if any job cannot be run; in that case, none is run.
 pub fn sweep(
     jobs: &[Job<'_>],
     threads: usize,

@@ -222,7 +222,7 @@ pub enum Stop {
     Finished,
     /// The time limit was reached.
     TimeUp,
-    /// No further event is scheduled, although flows are unfinished.
+    /// No more events are scheduled, although flows are unfinished.
     Standstill,
     /// A connection or a transfer failed.
     Failed {
@@ -243,7 +243,7 @@ impl core::fmt::Display for Stop {
         match self {
             Self::Finished => formatter.write_str("finished"),
             Self::TimeUp => formatter.write_str("did not finish within its time limit"),
-            Self::Standstill => formatter.write_str("stopped: no further event was scheduled"),
+            Self::Standstill => formatter.write_str("stopped: no more events were scheduled"),
             Self::Failed { end, why } => {
                 write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
             }

@@ -28,7 +28,7 @@ pub const THRESHOLDS: [u32; 4] = [1, 2, 10, u32::MAX];
 /// avoidance phase, and therefore no result.
 ///
 /// # Errors
-/// If there is no flow.
+/// Returns an error if there is no flow.
 pub fn comparison(subject: Subject<'_>, windows: f64) -> Result<Comparison, Inapplicable> {
     let size = subject.max_datagram_size()?;
     let (mut plans, mut taps) = (Vec::new(), Vec::new());
@@ -50,7 +50,7 @@ pub fn comparison(subject: Subject<'_>, windows: f64) -> Result<Comparison, Inap
 }
 
 /// Judges by how many bytes the window grew while `windows` windows were acknowledged. The first
-/// entry is the run with the most frequent ACKs; `None` stands for a run without a congestion
+/// entry is the run with the most frequent ACKs; `None` represents a run without a congestion
 /// avoidance phase of that length. The result is the largest difference from the first entry.
 fn judge(windows: f64, max_datagram_size: u64, growths: &[Option<i64>]) -> Verdict {
     let size = max_datagram_size as f64;

@@ -45,7 +45,7 @@ struct Seen {
 /// datagrams arrive at the same moment.
 ///
 /// # Errors
-/// If there is no flow.
+/// Returns an error if there is no flow.
 pub fn comparison(subject: Subject<'_>) -> Result<Comparison, Inapplicable> {
     subject.max_datagram_size()?;
     let (mut plans, mut taps) = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ impl Comparison {
     /// Performs all runs, one after the other, and judges them.
     ///
     /// # Errors
-    /// If a run fails.
+    /// Returns an error if a run fails.
     pub fn run(&self) -> Result<Verdict, RunError> {
         let jobs: Vec<_> = self.jobs().collect();
         let mut runs = Vec::new();

@@ -18,7 +18,7 @@ const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 /// Compares a setup with its twin in which all sizes are `factor` times as large, seed by seed.
 ///
 /// # Errors
-/// If the setup cannot be scaled.
+/// Returns an error if the setup cannot be scaled.
 pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapplicable> {
     // The standard initial window does not scale (RFC 9002, Section 7.2), so both runs use an
     // initial window that does.

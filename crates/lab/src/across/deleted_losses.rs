@@ -17,7 +17,7 @@ const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 /// time, and until then both runs are identical, datagram by datagram.
 ///
 /// # Errors
-/// If the setup's loss periods do not begin and end at fixed times.
+/// Returns an error if the setup's loss periods do not begin and end at fixed times.
 pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison, Inapplicable> {
     let mut plans = vec![subject.plan(subject.setup.clone())];
     for end in ends {
@@ -74,7 +74,7 @@ fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
                 Window::Absolute { from, until } => {
                     Window::Absolute { from, until: until.min(end) }
                 }
-                _ => return Err(Inapplicable("its losses start after a number of bytes")),
+                _ => return Err(Inapplicable("the losses start after a number of bytes, not at a fixed time")),
             };
         }
     }

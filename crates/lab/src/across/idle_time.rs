@@ -14,7 +14,7 @@ const BOUND: Bound = Bound::at_most(1.0, Unit::Datagrams);
 /// function of the bytes delivered, using seed 0.
 ///
 /// # Errors
-/// If the first flow does not make requests at regular intervals.
+/// Returns an error if the first flow does not make requests at regular intervals.
 pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison, Inapplicable> {
     let size = subject.max_datagram_size()?;
     let (mut plans, mut taps) = (Vec::new(), Vec::new());

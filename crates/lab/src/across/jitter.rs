@@ -37,8 +37,8 @@ pub fn comparison(subject: Subject<'_>) -> Comparison {
     })
 }
 
-/// Evaluates the first flow's completion times without jitter, and with each jitter; `None` stands
-/// for a run that did not finish.
+/// Evaluates the first flow's completion times without jitter, and with each jitter; `None`
+/// represents a run that did not finish.
 fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
     let reference = median(without);
     let verdict = |(range, times): &(Duration, Vec<Option<Duration>>)| Verdict {

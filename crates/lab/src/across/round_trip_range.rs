@@ -77,7 +77,7 @@ impl Habit {
 /// transfer about a hundred times `path`, so that its startup does not matter.
 ///
 /// # Errors
-/// If a round-trip time is zero.
+/// Returns an error if a round-trip time is zero.
 pub fn comparison(
     subject: Subject<'_>,
     path: u64,

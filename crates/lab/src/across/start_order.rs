@@ -31,7 +31,7 @@ impl Times {
 /// the median over all seeds.
 ///
 /// # Errors
-/// If the setup does not have two flows.
+/// Returns an error if the setup does not have two flows.
 pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, Inapplicable> {
     if subject.setup.flows.len() != 2 {
         return Err(Inapplicable("it requires two flows"));

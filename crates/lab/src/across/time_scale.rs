@@ -22,7 +22,7 @@ const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 /// Compares a setup with its twin in which everything takes `factor` times as long, seed by seed.
 ///
 /// # Errors
-/// If the setup cannot be scaled.
+/// Returns an error if the setup cannot be scaled.
 pub fn comparison(subject: Subject<'_>, factor: u32) -> Result<Comparison, Inapplicable> {
     let twin = slower(subject.setup, factor)?;
     let plans = vec![subject.plan(subject.setup.clone()), subject.plan(twin)];

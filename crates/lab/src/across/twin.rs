@@ -29,7 +29,7 @@ impl core::error::Error for Inapplicable {}
 pub struct Subject<'a> {
     /// The setup that is run, both unchanged and modified.
     pub setup: &'a Setup,
-    /// The controller of flows that do not name one.
+    /// The controller of flows that do not specify one.
     pub candidate: &'a Candidate,
     /// The number of seeds; seeds are counted from 0.
     pub seeds: u64,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The pattern's period: a prime, so that a shift by a power of two never maps the pattern onto
 /// itself.
 const PERIOD: usize = 251;
-/// The maximum number of bytes that are returned at once.
+/// The maximum number of bytes that are returned per call.
 pub(super) const BLOCK: usize = 64 << 10;
 
 fn block() -> &'static Bytes {

@@ -18,8 +18,8 @@ pub(super) struct Plan {
     next_at: Option<Timestamp>,
     /// The minimum end time of the plan.
     lasts_until: Option<Timestamp>,
-    /// Whether the peer's stream limit currently prevents further requests; an event reports when
-    /// it allows more.
+    /// Whether the peer's stream limit currently prevents more requests; an event reports when it
+    /// allows more.
     pub(super) is_blocked: bool,
 }
 
@@ -29,7 +29,7 @@ enum Kind {
     Get(Order),
     /// A request that uploads this many bytes of content.
     Post(u64),
-    /// Messages of this many bytes that are canceled midway, cycling through the possible ways of
+    /// Messages of this many bytes that are canceled midway, cycling through the kinds of
     /// cancellation.
     Cancelled {
         size: u64,

@@ -12,13 +12,13 @@ use crate::setup::{EndSetup, Setup, StackKind};
 /// The minimum packet threshold (RFC 9002 §6.1.1).
 const LEAST_PACKET_THRESHOLD: u64 = 3;
 
-/// Everything that the checker knows in advance about an endpoint.
+/// The settings of an endpoint that are known in advance.
 #[derive(Clone, Debug)]
 pub(super) struct EndpointConfig {
     pub(super) kind: Kind,
     /// Whether the stack is observed. For other stacks, only datagrams are visible.
     pub(super) is_observed: bool,
-    /// Whether the endpoint marks packets with ECN where the path permits it.
+    /// Whether the endpoint marks packets with ECN where the path allows it.
     pub(super) uses_ecn: bool,
     /// The size of full datagrams; with path MTU discovery, their initial size.
     pub(super) max_datagram_size: u64,
@@ -100,7 +100,7 @@ impl PathConfig {
             Side::Client => (&network.to_server, &network.to_client),
             Side::Server => (&network.to_client, &network.to_server),
         };
-        // No rebinding, and no additional delays of flows.
+        // Flows have no additional delays, and there is no rebinding.
         let is_fixed = *network
             == LinkConfig {
                 to_server: network.to_server.clone(),

@@ -1,6 +1,6 @@
 //! The expectations for each controller: the only part of the lab that depends on the controller.
-//! This file hides which controller a [`Kind`] stands for, so other code can query only how it
-//! behaves.
+//! This file hides which controller a [`Kind`] represents, so other code can query only its
+//! expected behavior.
 
 use core::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) struct Regrowth {
     pub(crate) rounds: f64,
     /// The time allowed in addition to the round trips.
     pub(crate) time: Duration,
-    /// The multiple of its value to which the window must grow.
+    /// The factor by which the window must grow.
     pub(crate) factor: f64,
     /// The number of datagrams by which the window must grow.
     pub(crate) datagrams: f64,
@@ -216,7 +216,7 @@ impl Kind {
         }
     }
 
-    /// Returns the minimum time that the controller has for using a clean path fully: two probe
+    /// Returns the minimum time allowed until the controller fully uses a clean path: two probe
     /// cycles.
     pub(crate) const fn escape_time(self) -> Option<Duration> {
         if self.is_loss_based() { None } else { Some(Duration::from_millis(6_600)) }

@@ -87,7 +87,7 @@ fn tell_happening(happening: &Happening) -> String {
         Happening::PacedUntil(until) => {
             format!("paced until {:.6}", until.since_origin().as_secs_f64())
         }
-        Happening::BegunAgain => "restarted in another QUIC version".to_owned(),
+        Happening::BegunAgain => "restarted with another QUIC version".to_owned(),
         Happening::EarlyDataRejected => "early data rejected".to_owned(),
         Happening::Discarded(space) => format!("keys of {space:?} discarded"),
         Happening::ProbeTimeout(count) => format!("consecutive probe timeout {count}"),

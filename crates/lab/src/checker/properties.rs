@@ -4,7 +4,7 @@ mod catalogue;
 
 use self::catalogue::entry;
 
-/// A property, with the ID that the documents use. S: safety properties, which state what must
+/// A property, with the ID that the documentation uses. S: safety properties, which state what must
 /// never happen. L: liveness properties, each with a bound, so that a run of finite length can
 /// violate it. M and F: comparisons of runs or flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,7 +117,7 @@ impl Property {
     /// Returns the property with this ID.
     ///
     /// # Errors
-    /// If no property has this ID.
+    /// Returns an error if no property has this ID.
     pub fn from_id(id: &str) -> Result<Self, UnknownProperty> {
         let found = Self::ALL.into_iter().find(|property| property.id() == id);
         found.ok_or_else(|| UnknownProperty(id.to_owned()))
@@ -139,7 +139,7 @@ impl core::fmt::Display for UnknownProperty {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "there is no property {:?}; there are S1 to S29, L1 to L12, M1 to M9, Fa to Fd",
+            "unknown property {:?}: expected S1 to S29, L1 to L12, M1 to M9, or Fa to Fd",
             self.0
         )
     }

@@ -315,7 +315,7 @@ impl EndpointRecords {
         }
     }
 
-    /// Returns whether data permitted by the peer's flow control is certainly waiting: the
+    /// Returns whether data allowed by the peer's flow control is certainly waiting: the
     /// application has written more than was sent on all streams in total, including framing.
     pub(super) fn has_backlog(&self) -> bool {
         self.written > self.streams.kept() && self.streams.permits(self.datagram())

@@ -556,7 +556,7 @@ fn marks_reported_at_once(records: &EndpointRecords) -> Result<(), String> {
     match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !records.stage.is_closed) {
         Some(space) => Err(format!(
             "a packet in {space:?} arrived with CE and was not \
-            acknowledged at once"
+            acknowledged immediately"
         )),
         None => Ok(()),
     }

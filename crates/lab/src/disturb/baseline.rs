@@ -19,14 +19,14 @@ pub struct Baseline {
 
 /// The time between two samples, and between two moments that are given as times.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// The maximum number of samples in the longest run that the setup permits.
+/// The maximum number of samples in the longest run that the setup allows.
 const MOST_SAMPLES: u32 = 100_000;
 
 impl Baseline {
     /// Runs `setup` without a disturbance.
     ///
     /// # Errors
-    /// If the setup cannot be run.
+    /// Returns an error if the setup cannot be run.
     pub fn measure(setup: &Setup, candidate: &Candidate, seed: u64) -> Result<Self, RunError> {
         let interval = INTERVAL.max(setup.limit / MOST_SAMPLES);
         let extras = Extras { check: true, sample_every: Some(interval), ..Extras::default() };

@@ -32,7 +32,7 @@
 //! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may
 //! cost one round trip and one delayed acknowledgment.
 //!
-//! `P` is the probe timeout with the longest RTT that path and queues permit, and with the largest
+//! `P` is the probe timeout with the longest RTT that path and queues allow, and with the largest
 //! possible variation. Until every handshake is complete and has yielded samples, `P` is at least
 //! the initial probe timeout. If the network itself is random, the disturbed run has other random
 //! losses than the undisturbed one. In that case, the scenario's expected time is used if it is
@@ -184,7 +184,7 @@ impl<'a> Bounds<'a> {
         all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Returns what is wrong with a run with `events` and this `outcome`; `None` if nothing is.
+    /// Returns the failure of a run with `events` and this `outcome`, if it failed.
     pub fn judge(&self, events: &[Event], outcome: &Outcome) -> Option<Fault> {
         let bound = self.of(events);
         match judge(outcome, bound)? {

@@ -66,7 +66,7 @@ impl FromStr for At {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         moment(text).map(Self).ok_or_else(|| {
             UnknownName(format!(
-                "{text:?} is not a moment: expected for example datagram:12:client, \
+                "invalid moment {text:?}: expected for example datagram:12:client, \
                  datagram:12:server, or time:37ms"
             ))
         })

@@ -16,7 +16,7 @@ pub enum Kind {
     RebindPort,
     /// The NAT forgets the client's port and IP address.
     RebindAddress,
-    /// No datagrams from the given side are delivered for this long; `None` stands for both sides.
+    /// No datagrams from the given side are delivered for this long; `None` means both sides.
     Silence(Option<Side>, Duration),
     /// A datagram is lost.
     Lose,
@@ -68,7 +68,7 @@ const LONG: Duration = Duration::from_secs(2);
 pub(super) const LATE: Duration = Duration::from_millis(100);
 const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
-/// Smaller than the datagrams of the undisturbed run, but not smaller than QUIC permits.
+/// Smaller than the datagrams of the undisturbed run, but not smaller than QUIC allows.
 const SMALL: usize = 1220;
 /// The time from a change to the application's migration.
 pub(super) const MIGRATES_AFTER: Duration = Duration::from_millis(300);
@@ -209,7 +209,7 @@ impl Kind {
     /// Returns whether a connection need not survive the disturbance, either at any time or only
     /// before the handshake is confirmed (`is_early`), because no address or path is left or none
     /// may be used yet (RFC 9000 §9). In that case, the connection must end with an error that
-    /// names the cause.
+    /// states the cause.
     pub(super) fn may_be_fatal(self, is_early: bool) -> bool {
         match self {
             Self::Host(HostFault::PathDies | GONE, Remedy::Itself) => true,

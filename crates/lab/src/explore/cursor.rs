@@ -7,7 +7,7 @@ use super::moves::Move;
 use super::rules::{LastReduction, Rules};
 use super::sender::Sender;
 
-/// The configured maximum window of a controller, in datagrams; large enough to permit growth.
+/// The configured maximum window of a controller, in datagrams; large enough to allow growth.
 pub(super) const MAXIMUM: u64 = 64;
 
 /// A controller, together with the rules' records of it.

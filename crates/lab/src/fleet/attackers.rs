@@ -28,7 +28,7 @@ impl Fleet {
         };
         let router = self.balancers[place].router(address);
         let decision = router.route(self.now, address, LOCAL, &datagram);
-        // The server answers, even to an address that does not exist.
+        // The server responds, even to an address that does not exist.
         if let Decision::Forward { server, .. } = decision
             && let Some(answering) = self.servers.alive(server)
         {

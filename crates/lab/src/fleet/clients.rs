@@ -282,7 +282,7 @@ impl Fleet {
         }
     }
 
-    /// Answers a first flight.
+    /// Responds to a first flight.
     fn answer(&mut self, place: usize) {
         let Some(server) = self.connections[place].server else { return };
         let key = self.servers.all[server].key;

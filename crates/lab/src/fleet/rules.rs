@@ -42,7 +42,7 @@ pub enum Reason {
     /// or the configuration, or lists the server as down.
     NotInPool,
     /// The server does not issue QUIC-LB connection IDs, and the client changed its address and its
-    /// connection ID at once.
+    /// connection ID at the same time.
     BothAtOnce,
     /// The server uses zero-length connection IDs, and the client's address changed or a flood
     /// evicted its entry.

@@ -121,17 +121,17 @@ impl Servers {
         }
         let codec = self.codec(self.issued);
         let id = of_server.ids.iter().find(|(of, _)| *of == self.issued);
-        let (config, id) = id.expect("a server has an ID of each configuration");
+        let (config, id) = id.expect("a server has an ID in each configuration");
         let nonce = octets(random, codec.nonce_len());
         let further = octets(random, codec.extra_len());
         let id = codec.encode(id, &nonce, &further, random.number() as u8);
-        (id.expect("the lengths are its own").as_bytes().to_vec(), Some(*config))
+        (id.expect("the lengths are valid for the configuration").as_bytes().to_vec(), Some(*config))
     }
 
     /// Returns the codec of a configuration.
     pub(super) fn codec(&self, config: ConfigId) -> &IdCodec {
         let codec = self.codecs.iter().find(|codec| codec.config() == config);
-        codec.expect("what is issued is a configuration of the fleet")
+        codec.expect("the issued configuration belongs to the fleet")
     }
 
     /// Returns the index of the server with this key, if it is alive.

@@ -24,7 +24,7 @@ impl Form {
     /// All formats, in order.
     pub const ALL: [Self; 5] = [Self::Encrypted, Self::Clear, Self::Aws, Self::Opaque, Self::Mixed];
 
-    /// Returns its name, a single word.
+    /// Returns the format's name, a single word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Encrypted => "encrypted",

@@ -109,7 +109,7 @@ struct Object<'a> {
 /// Returns `row` as one line of JSON.
 ///
 /// # Errors
-/// If serialization fails, which it does not for any row.
+/// Returns an error if serialization fails, which it does not for any row.
 pub fn across_json(row: &AcrossRow) -> Result<String, serde_json::Error> {
     let verdict = &row.verdict;
     serde_json::to_string(&Object {

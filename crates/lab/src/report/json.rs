@@ -35,7 +35,7 @@ struct Object<'a> {
 /// Returns `row` as one line of JSON.
 ///
 /// # Errors
-/// If serialization fails, which it does not for any row.
+/// Returns an error if serialization fails, which it does not for any row.
 pub fn json(row: &Row) -> Result<String, serde_json::Error> {
     let statistics = &row.statistics;
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());

@@ -104,7 +104,7 @@ impl Judge<'_> {
         let first = self.runs.iter().find(|run| run.outcome.took().is_none());
         let shortfall = first.map(|run| {
             format!(
-                "{} did not ({}); the first {}",
+                "{} did not finish ({}); the first {}",
                 of(unfinished, statistics.runs),
                 seeds_text(&statistics.unfinished_seeds, unfinished),
                 run.outcome.stop,
@@ -164,7 +164,7 @@ impl Judge<'_> {
 
     fn network(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
         if let Some(least) = expectations.utilisation_at_least {
-            let expected = Bounded::at_least("the utilisation", least, percent_text);
+            let expected = Bounded::at_least("the utilization", least, percent_text);
             verdicts.push(self.every(Property::L2, expected, |run| run.utilisation()));
         }
         if let Some(most) = expectations.loss_at_most {
@@ -228,7 +228,7 @@ impl Judge<'_> {
         let misses = |run: Measured<'_>| match figure(run) {
             Some(value) if bound.admits(&limit, &value) => None,
             Some(value) => Some(text(value)),
-            None => Some("it cannot be measured".to_owned()),
+            None => Some("the value cannot be measured".to_owned()),
         };
         let culprit = self
             .measured()

@@ -20,7 +20,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 ///
-/// [`ScenarioError::Unreadable`] if there is no such scenario, or the errors of
+/// Returns [`ScenarioError::Unreadable`] if there is no such scenario, or the errors of
 /// [`Scenario::parse`].
 pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     let file = format!("{name}.toml");

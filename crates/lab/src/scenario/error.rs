@@ -33,7 +33,7 @@ impl fmt::Display for ScenarioError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, error } => {
-                write!(formatter, "{} cannot be read: {error}", path.display())
+                write!(formatter, "cannot read {}: {error}", path.display())
             }
             Self::Invalid { file, line, column, message } => {
                 write!(formatter, "{file}:{line}:{column}: {message}")
@@ -93,7 +93,7 @@ fn unknown(what: &str, word: &str, candidates: &[&str]) -> String {
         None => String::new(),
     };
     match candidates {
-        [] => format!("unknown {what} {word}: no {what} is possible here"),
+        [] => format!("unknown {what} {word}: no {what} is allowed here"),
         _ => format!("unknown {what} {word}{hint} (known: {})", candidates.join(", ")),
     }
 }

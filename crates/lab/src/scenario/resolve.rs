@@ -96,7 +96,7 @@ fn variants(
         let name = variant.name.get_ref();
         if name.is_empty() || variants.iter().any(|other: &Variant| other.name == *name) {
             let message =
-                format!("{name:?} is not a unique name: every variant needs a name of its own");
+                format!("{name:?} is not a unique name: every variant needs its own name");
             return Err(Fault::new(variant.name.span(), message));
         }
         let mut level = base.clone();

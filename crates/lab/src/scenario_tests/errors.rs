@@ -99,7 +99,7 @@ fn settings_that_make_no_sense() {
         "[network]\nloss = [{ random = \"1%\", list = [3] }]",
         "test.toml:6:9: a loss needs exactly one of",
     );
-    check("[network]\ntrace = \"no/such\"", "test.toml:6:9: ./no/such cannot be read: ");
+    check("[network]\ntrace = \"no/such\"", "test.toml:6:9: cannot read ./no/such: ");
     check(
         "[endpoint]\ndatagram_size = 1100",
         "test.toml:6:17: a datagram size must be between 1200 and 65527",
@@ -304,7 +304,7 @@ fn flows_that_make_no_sense() {
         ),
         (
             "name = \"a\"\ntraffic = { download = \"1\" }\n[[flow]]\nname = \"a\"\ntraffic = { upload = \"1\" }",
-            "test.toml:6:8: \"a\" is not a unique name: every flow needs a name of its own",
+            "test.toml:6:8: \"a\" is not a unique name: every flow needs its own name",
         ),
     ] {
         let error = flow(text);
@@ -354,5 +354,5 @@ fn a_missing_file() {
     let path = Path::new("no/such.toml");
     let error = Scenario::load(path).expect_err("there is none");
     assert!(matches!(error, ScenarioError::Unreadable { .. }));
-    assert!(error.to_string().starts_with("no/such.toml cannot be read: "), "{error}");
+    assert!(error.to_string().starts_with("cannot read no/such.toml: "), "{error}");
 }

@@ -6,7 +6,7 @@ const README: &str = include_str!("../../scenarios/README.md");
 
 /// Returns the keys that are allowed where `text` has the key `x`.
 fn known(text: &str) -> Vec<String> {
-    let error = parse(text).expect_err("x is no key").to_string();
+    let error = parse(text).expect_err("x is not a key").to_string();
     let list = error.split_once("(known: ").and_then(|(_, list)| list.strip_suffix(')'));
     let list = list.unwrap_or_else(|| panic!("{error}"));
     list.split(", ").map(str::to_owned).collect()

@@ -28,7 +28,7 @@ pub struct ClearwayStack {
     /// The observer of the server's first connection.
     observer: Option<Box<dyn Observer>>,
     buffer: Vec<u8>,
-    /// The number of datagrams that are passed to the network at once.
+    /// The number of datagrams that are passed to the network in one call.
     batch: usize,
     /// Whether the application was informed that early data may be sent.
     has_told_early: bool,
@@ -39,7 +39,7 @@ impl ClearwayStack {
     /// Creates a client that begins to connect to `server` at `now`.
     ///
     /// # Errors
-    /// If TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn client(
         now: Timestamp,
         server: SocketAddr,
@@ -92,7 +92,7 @@ impl ClearwayStack {
     /// that address.
     ///
     /// # Errors
-    /// If TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn server(
         now: Timestamp,
         session: SessionKind,
@@ -129,7 +129,7 @@ impl ClearwayStack {
         Self::new(endpoint, Vec::new(), observer)
     }
 
-    /// Sets the maximum number of datagrams that are passed to the network at once.
+    /// Sets the maximum number of datagrams that are passed to the network in one call.
     pub fn with_batch(self, batch: usize) -> Self {
         Self { batch: batch.max(1), ..self }
     }

@@ -36,7 +36,7 @@ use crate::setup::{EndSetup, SessionKind};
 use controller::Controller;
 use streams::Streams;
 
-/// The number of datagrams that quinn's own driver requests at once.
+/// The number of datagrams that quinn's own driver requests per call.
 const BATCH: usize = 10;
 
 /// One endpoint of a quinn connection.
@@ -56,7 +56,7 @@ impl QuinnStack {
     /// Creates a client that begins to connect to `server` at `now`.
     ///
     /// # Errors
-    /// If quinn has no controller with that name, or TLS cannot be set up.
+    /// Returns an error if quinn has no controller with that name, or TLS cannot be set up.
     pub fn client(
         now: Timestamp,
         server: SocketAddr,
@@ -78,7 +78,7 @@ impl QuinnStack {
     /// Creates a server that waits for its client.
     ///
     /// # Errors
-    /// If quinn has no controller with that name, or TLS cannot be set up.
+    /// Returns an error if quinn has no controller with that name, or TLS cannot be set up.
     pub fn server(
         session: SessionKind,
         end: &EndSetup,

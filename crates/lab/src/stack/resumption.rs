@@ -28,7 +28,7 @@ impl ResumedTls {
     /// Lets two endpoints with these settings connect over a path without delay.
     ///
     /// # Errors
-    /// If TLS cannot be set up.
+    /// Returns an error if TLS cannot be set up.
     pub fn new(
         setup: TlsSetup,
         early_data: EarlyDataSetup,

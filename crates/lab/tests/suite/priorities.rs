@@ -35,8 +35,7 @@ struct World {
 
 impl World {
     fn new(server: Config) -> Self {
-        // Flow control permits every response to be sent as a whole, so that only priorities
-        // matter.
+        // Flow control allows every response to be sent as a whole, so that only priorities matter.
         let pair = clearway(|| {
             let config = TransportConfig::builder().initial_stream_receive_window(2 * SIZE as u64);
             config.discover_path_mtu(false).build().unwrap()

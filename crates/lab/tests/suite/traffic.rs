@@ -8,8 +8,8 @@ use crate::support::{Measure, measured, scenario};
 
 /// Each endpoint cancels messages with RESET_STREAM and STOP_SENDING, some of which are lost, and
 /// the flow control and stream credit of canceled messages is returned. The scenario's windows are
-/// smaller than the canceled content, and there are more requests than the stream limit permits at
-/// a time.
+/// smaller than the canceled content, and there are more requests than the stream limit allows at a
+/// time.
 #[test]
 fn cancelled_messages_return_their_credit() {
     let is_reset: Measure = |frame| u64::from(matches!(frame, Frame::ResetStream(_)));

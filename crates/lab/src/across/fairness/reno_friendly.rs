@@ -16,7 +16,7 @@ const BOUND: Bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit
 /// If `is_logged`, the result is only logged and has no limit.
 ///
 /// # Errors
-/// If the setup does not consist of one CUBIC flow and one Reno flow.
+/// Returns an error if the setup does not consist of one CUBIC flow and one Reno flow.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,

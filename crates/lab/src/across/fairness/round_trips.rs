@@ -27,7 +27,7 @@ struct Way {
 /// each direction. If `is_logged`, the result is only logged and has no limit.
 ///
 /// # Errors
-/// If the setup does not have two flows.
+/// Returns an error if the setup does not have two flows.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,

@@ -12,7 +12,7 @@ const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
 /// start orders, seed by seed.
 ///
 /// # Errors
-/// If the setup does not have two flows.
+/// Returns an error if the setup does not have two flows.
 pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison, Inapplicable> {
     let mut other = subject.setup.clone();
     let [one, two] = other.flows.as_mut_slice() else {

@@ -1,4 +1,4 @@
-//! L6: the pacer permits at least one window per round trip.
+//! L6: the pacer allows at least one window per round trip.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ impl Rule for Pacing {
         let least = least.scaled(kind.pacing_floor_tenths(), 10);
         if rate < least {
             return Err(format!(
-                "the pacing rate is {} bytes/s; sending a window of {window} bytes in {:?} needs \
+                "the pacing rate is {} bytes/s; sending a window of {window} bytes in {:?} requires \
                  {}",
                 rate.bytes_per_second(),
                 rtt.smoothed,

@@ -29,7 +29,7 @@ impl Rule for Wake {
                     .is_none_or(|c| c >= records.datagram() && !records.config.path.corrupts) =>
             {
                 Err(format!(
-                    "sending waits for the validation of the peer's address, although the anti-amplification limit permits {least:?} bytes"
+                    "sending waits for the validation of the peer's address, although the anti-amplification limit allows {least:?} bytes"
                 ))
             }
             Some(SendLimit::Application | SendLimit::FlowControl | SendLimit::Keys) => {
@@ -62,7 +62,7 @@ fn check_pacer(records: &EndpointRecords, settled: &Settled) -> Verdict {
     if settled.deadline.is_none_or(|deadline| deadline > until) {
         let deadline = settled.deadline.map(Timestamp::since_origin);
         return Err(format!(
-            "the pacer permits sending at {:?}; the deadline is {deadline:?}",
+            "the pacer allows sending at {:?}; the deadline is {deadline:?}",
             until.since_origin()
         ));
     }
@@ -75,7 +75,7 @@ fn check_backlog(records: &EndpointRecords, credit: Option<u64>) -> Verdict {
         records.stage.has_application_keys && credit.is_none_or(|c| c >= records.datagram());
     if may_send && records.has_backlog() && has_room(records) {
         return Err(format!(
-            "the application wrote {} bytes, {} were sent, flow control permits more, and sending \
+            "the application wrote {} bytes, {} were sent, flow control allows more, and sending \
              stopped because of {:?}",
             records.written,
             records.streams.kept(),

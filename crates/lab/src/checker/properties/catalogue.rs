@@ -1,8 +1,8 @@
-//! The texts that describe what each property requires and how it is checked.
+//! Descriptions of what each property requires and how it is checked.
 
 use super::Property::{self, *};
 
-/// The texts of a property.
+/// The description of a property.
 pub(super) struct Entry {
     property: Property,
     /// The property's ID, such as "L1".
@@ -13,12 +13,12 @@ pub(super) struct Entry {
     pub(super) method: &'static str,
 }
 
-/// Returns the texts of `property`.
+/// Returns the description of `property`.
 pub(super) const fn entry(property: Property) -> &'static Entry {
     &CATALOGUE[property as usize]
 }
 
-/// The texts of all properties, in the order of [`Property`].
+/// The descriptions of all properties, in the order of [`Property`].
 static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S1,
@@ -32,7 +32,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S2",
         meaning: "No packet that counts as in flight is sent beyond the window, except probes.",
         method: "compares an independent count of bytes in flight, plus the packet, with the \
-            window; permits two probes for each expired timer",
+            window; allows two probes for each expired timer",
     },
     Entry {
         property: S3,
@@ -59,7 +59,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S6,
         id: "S6",
         meaning: "The window changes only for a reason, grows by at most the bytes delivered, and only if it was used.",
-        method: "counts the bytes acknowledged per report; permits half the window per round in \
+        method: "counts the bytes acknowledged per report; allows half the window per round in \
             congestion avoidance, and PRR's bounds in recovery (RFC 9937)",
     },
     Entry {
@@ -86,7 +86,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S10,
         id: "S10",
         meaning: "No sample of the delivery rate is above the bottleneck's rate.",
-        method: "on a bottleneck of constant rate without ACK aggregation, permits 2 % above the \
+        method: "on a bottleneck of constant rate without ACK aggregation, allows 2 % above the \
             rate plus the packets of one ACK",
     },
     Entry {
@@ -137,7 +137,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S17,
         id: "S17",
         meaning: "Few transmissions are unnecessary: spurious losses are rare, and timeouts back off.",
-        method: "counts spurious losses: at most 1 % on a path that keeps packets in order, else \
+        method: "counts spurious losses: at most 1 % on a path that preserves order, otherwise \
             5 %; compares the number of timeouts with log2 of the silence",
     },
     Entry {
@@ -203,7 +203,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S26,
         id: "S26",
-        meaning: "ACK frames report the ECN marks of received packets, and a CE mark immediately \
+        meaning: "ACK frames report the ECN marks of received packets, CE marks immediately \
             (RFC 9000 §13.4.1, §13.2.1).",
         method: "counts the ECN fields of delivered packets per packet number space and compares \
             them with every ACK frame sent",
@@ -284,14 +284,14 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: L8,
         id: "L8",
         meaning: "No suppressor of growth lasts beyond its bound while data waits and no packet is lost.",
-        method: "clean rounds with data waiting, counted for each suppressor",
+        method: "counts, for each suppressor, the clean rounds in which data is waiting",
     },
     Entry {
         property: L9,
         id: "L9",
         meaning: "Every transfer makes progress until it is complete.",
-        method: "detects a simulation without a further event while transfers are unfinished; in \
-            reports, also a run that fails, stops or exceeds its scenario's time limit",
+        method: "detects that no more events are scheduled while transfers are unfinished; in \
+            reports, also a run that fails, stops early or exceeds its scenario's time limit",
     },
     Entry {
         property: L10,
@@ -334,7 +334,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: M3,
         id: "M3",
         meaning: "The frequency of acknowledgments does not change the window's growth.",
-        method: "an ACK for 1, 2 and 10 packets and for whole windows: in congestion avoidance \
+        method: "an ACK per 1, 2 and 10 packets and per window: in congestion avoidance \
             the window grows by the same amount in 20 windows, within a fifth plus a datagram; \
             not for BBR, which has no congestion avoidance",
     },
@@ -375,8 +375,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: M9,
         id: "M9",
-        meaning: "If two equal flows swap places, their results do too.",
-        method: "two flows in both orders: the median time of each place is the same, within 10 %",
+        meaning: "The result does not depend on which of two identical flows starts first.",
+        method: "two flows in both start orders: the median times of the first and of the second flow are the same, within 10 %",
     },
     Entry {
         property: Fa,
@@ -408,7 +408,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
 const _: () = {
     let mut index = 0;
     while index < CATALOGUE.len() {
-        assert!(CATALOGUE[index].property as usize == index, "an entry is not in its place");
+        assert!(CATALOGUE[index].property as usize == index, "an entry is at the wrong index");
         index += 1;
     }
 };

@@ -33,7 +33,7 @@ pub(in crate::checker) struct Addresses {
     /// Whether another connection of this endpoint, whose packets are not observed, has sent a
     /// datagram.
     has_other_connection: bool,
-    /// Whether the validation of further addresses cannot be observed.
+    /// Whether the validation of additional addresses cannot be observed.
     is_unobservable: bool,
     /// Whether the next datagram contains an Initial packet that requires padding.
     is_padding_due: bool,
@@ -71,7 +71,8 @@ impl Addresses {
     /// Records a sent datagram.
     ///
     /// # Errors
-    /// The bytes sent and received, if more was sent than an unvalidated address permits.
+    /// Returns an error with the bytes sent and received, if more was sent than is allowed for an
+    /// unvalidated address.
     pub(in crate::checker) fn on_submitted(
         &mut self,
         to: SocketAddr,
@@ -121,7 +122,7 @@ impl Addresses {
     /// Checks a sent datagram of `size` bytes.
     ///
     /// # Errors
-    /// If the datagram should have been padded.
+    /// Returns an error if the datagram should have been padded.
     pub(in crate::checker) fn check_padding(&mut self, size: u64) -> Result<(), String> {
         if core::mem::take(&mut self.is_padding_due) && size < LEAST_WITH_INITIAL {
             return Err(format!(
@@ -171,7 +172,7 @@ impl Addresses {
     }
 
     /// # Errors
-    /// If the peer has not proven that it is at `address`.
+    /// Returns an error if the peer has not proven that it is at `address`.
     pub(in crate::checker) fn check_validated(&self, address: SocketAddr) -> Result<(), String> {
         let found = self.entries.iter().rfind(|entry| entry.address == address);
         if self.is_unobservable || found.is_none_or(|entry| entry.is_validated) {

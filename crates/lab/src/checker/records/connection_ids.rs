@@ -29,9 +29,9 @@ impl ConnectionIds {
     /// Records a datagram sent to `to` from this socket.
     ///
     /// # Errors
-    /// If the ID was used on another path. That is permitted only if the peer, too, used one of its
-    /// IDs on both paths: in that case a NAT changed its address and the migration was
-    /// unintentional (RFC 9000 §9.5).
+    /// Returns an error if the ID was used on another path. That is permitted only if the peer,
+    /// too, used one of its IDs on both paths: in that case a NAT changed its address and the
+    /// migration was unintentional (RFC 9000 §9.5).
     pub(in crate::checker) fn on_sent(
         &mut self,
         socket: u32,

@@ -119,7 +119,7 @@ impl Delivery {
         }
     }
 
-    /// Records an ack-eliciting packet that congestion control permitted.
+    /// Records an ack-eliciting packet that congestion control allowed.
     pub(in crate::checker) fn on_ack_eliciting_sent(&mut self) {
         self.ack_eliciting += 1;
     }
@@ -216,7 +216,7 @@ impl Delivery {
             self.bytes.iter().find_map(|(sequence, carriers)| {
                 let (start, end, number) = carriers.owed()?;
                 Some(format!(
-                    "{sequence:?}, {start} to {end} (its end included), of packet {number}"
+                    "{sequence:?}, {start} to {end} (including the end), of packet {number}"
                 ))
             })
         })

@@ -13,8 +13,8 @@ impl EarlyPackets {
     /// Processes a packet that is sent.
     ///
     /// # Errors
-    /// If it is a 0-RTT packet and a 1-RTT packet was sent before (RFC 9001 §5.6), or if it
-    /// contains a frame that is not permitted (RFC 9000 §12.5).
+    /// Returns an error if it is a 0-RTT packet and a 1-RTT packet was sent before (RFC 9001 §5.6),
+    /// or if it contains a frame that is not permitted (RFC 9000 §12.5).
     pub(in crate::checker) fn on_sent(
         &mut self,
         packet_type: PacketType,

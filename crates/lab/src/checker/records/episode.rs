@@ -82,7 +82,7 @@ impl Episode {
         if is_undone { self.boundary_before } else { self.boundary }
     }
 
-    /// Returns how many bytes PRR permits to be in flight (RFC 9937 §6.2), where `delivered` bytes
+    /// Returns how many bytes PRR allows to be in flight (RFC 9937 §6.2), where `delivered` bytes
     /// were just acknowledged and `in_flight` bytes remain.
     pub(in crate::checker) fn proportional_window(
         &self,

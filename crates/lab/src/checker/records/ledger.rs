@@ -266,7 +266,7 @@ impl Ledger {
     /// Records that packet `number` was sent. Sets its index, path and fate.
     ///
     /// # Errors
-    /// If the packet number was used before.
+    /// Returns an error if the packet number was used before.
     pub(in crate::checker) fn send(
         &mut self,
         space: SpaceId,
@@ -350,7 +350,7 @@ impl Ledger {
     /// state changes, before the change.
     ///
     /// # Errors
-    /// If one of the packets was never sent.
+    /// Returns an error if one of the packets was never sent.
     pub(in crate::checker) fn acknowledge(
         &mut self,
         space: SpaceId,
@@ -427,7 +427,7 @@ impl Ledger {
     /// that overtook it, up to `enough`.
     ///
     /// # Errors
-    /// If the packet was not outstanding.
+    /// Returns an error if the packet was not outstanding.
     pub(in crate::checker) fn lose(
         &mut self,
         space: SpaceId,

@@ -46,7 +46,7 @@ impl MtuRecords {
     /// Records that the endpoint reports a new size of full datagrams.
     ///
     /// # Errors
-    /// If no probe of that size has been acknowledged.
+    /// Returns an error if no probe of that size has been acknowledged.
     pub(in crate::checker) fn on_updated(&mut self, size: u64) -> Result<(), String> {
         let validated = self.validated;
         self.is_new |= size != self.size;

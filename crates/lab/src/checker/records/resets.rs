@@ -28,7 +28,7 @@ impl Resets {
     /// Checks the most recently received datagram, which was accepted as a stateless reset.
     ///
     /// # Errors
-    /// If the datagram does not end with one of the peer's tokens.
+    /// Returns an error if the datagram does not end with one of the peer's tokens.
     pub(in crate::checker) fn check(&self) -> Result<(), String> {
         match self.last {
             Some(token) if self.given.contains(&token) => Ok(()),

@@ -83,7 +83,7 @@ impl Streams {
     /// Records a STREAM frame that was sent.
     ///
     /// # Errors
-    /// If the frame exceeds the peer's limits.
+    /// Returns an error if the frame exceeds the peer's limits.
     pub(in crate::checker) fn on_sent(&mut self, sent: &frame::Stream<'_>) -> Result<(), String> {
         if self.finished.contains_key(&sent.stream_id.get()) {
             return Ok(());

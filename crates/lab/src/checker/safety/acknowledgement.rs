@@ -41,7 +41,7 @@ impl Rule for Acknowledgement {
                 ));
             }
             if waiting.is_requested {
-                return Err("an IMMEDIATE_ACK was not answered at once".to_owned());
+                return Err("an IMMEDIATE_ACK frame was not acknowledged immediately".to_owned());
             }
         }
         Ok(())

@@ -8,10 +8,10 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// The period whose data, at the pacing rate, may be sent at once (BBR: send_quantum; timers are
-/// not finer).
+/// The period whose data, at the pacing rate, may be sent in one burst (BBR: send_quantum; timers
+/// are not finer).
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
-/// The maximum amount of data that may be sent at once: four system calls' worth.
+/// The maximum amount of data that may be sent in one burst: four system calls' worth.
 const LARGEST_QUANTUM: u64 = 256 << 10;
 /// The maximum initial burst in datagrams (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;

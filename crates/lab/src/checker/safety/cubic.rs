@@ -15,7 +15,7 @@
 //!   acknowledges is unknown, so x acknowledged windows close at least x / (1 + x) of the gap.
 //!
 //! The bounds differ by about one round trip of growth, because a window that closes a gap lags its
-//! target by that amount. W_est also has two bounds: a window of 1.5 datagrams permits only one
+//! target by that amount. W_est also has two bounds: a window of 1.5 datagrams allows only one
 //! datagram in flight, so dividing by whole datagrams is as correct as dividing by the window. If
 //! the window's region is unknown, the lower bound does not advance. A tolerance of one datagram is
 //! added to both bounds, since a window may be kept in whole datagrams.

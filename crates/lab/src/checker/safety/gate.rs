@@ -20,14 +20,14 @@ impl Rule for Gate {
     const PROPERTY: Property = Property::S2;
 
     fn on_probe_timeout(&mut self, _records: &EndpointRecords) -> Verdict {
-        // Probes that were permitted for an earlier timeout but not sent do not accumulate.
+        // Probes that were allowed for an earlier timeout but not sent do not accumulate.
         self.credit = PROBES_PER_EXPIRY;
         Ok(())
     }
 
     fn on_received(&mut self, records: &EndpointRecords, is_ack_eliciting: bool) -> Verdict {
         // While the timer is backed off, an endpoint may respond to a packet from the peer with a
-        // probe, because the packet shows that the path works (permitted by RFC 9002 §6.2.4).
+        // probe, because the packet shows that the path works (allowed by RFC 9002 §6.2.4).
         if is_ack_eliciting && records.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
             self.credit = self.credit.max(1);
         }

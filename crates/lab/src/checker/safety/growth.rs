@@ -64,7 +64,7 @@ fn check_growth(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     if !records.rounds.was_limited() {
         return Err(format!(
             "the window grew from {} to {} although in this round and the one before neither the \
-             window nor the pacer held anything back",
+             window nor the pacer limited sending",
             change.before, change.after
         ));
     }
@@ -85,7 +85,7 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
     let left = report.tally.acked.saturating_sub(room);
     if beyond > left / 2 + 1 {
         return Err(format!(
-            "the window went from {} to {}, {beyond} bytes past the threshold of slow start; {} were \
+            "the window went from {} to {}, {beyond} bytes above the slow start threshold; {} were \
              acknowledged",
             change.before, change.after, report.tally.acked
         ));
@@ -94,7 +94,7 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
 }
 
 /// Checks that, in recovery, the window is either the one at which recovery ends or the one that
-/// PRR permits until then.
+/// PRR allows until then.
 fn check_recovery(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
     // An event that neither acknowledges bytes nor declares any lost does not change PRR's state.
@@ -111,7 +111,7 @@ fn check_recovery(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         episode.proportional_window(threshold, acked, in_flight, records.datagram()).max(threshold);
     if congestion.window > permitted.max(records.floor()) {
         return Err(format!(
-            "in recovery, before reaching {threshold} bytes, the window is {}; PRR permits {permitted}",
+            "in recovery, before reaching {threshold} bytes, the window is {}; PRR allows {permitted}",
             congestion.window
         ));
     }

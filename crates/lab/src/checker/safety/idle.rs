@@ -68,8 +68,8 @@ impl Idle {
             let limit = self.growth.map(|before| 2 * before + 2 * records.datagram());
             if let Some(limit) = limit.filter(|limit| grown > *limit) {
                 return Err(format!(
-                    "after an idle time the window grew by {grown} bytes in a round; growth \
-                     before it permits no more than {limit}"
+                    "after idle time, the window grew by {grown} bytes in a round; the growth \
+                     before the idle time allows at most {limit}"
                 ));
             }
         } else if round.was_held {

@@ -29,11 +29,11 @@ impl Rule for InFlight {
 }
 
 /// Compares the bytes in flight. While `pending` is not zero, the records have already removed the
-/// packets of further ACK frames in the same datagram.
+/// packets of later ACK frames in the same datagram.
 fn compare(records: &EndpointRecords, metrics: &Metrics, pending: u32) -> Verdict {
     let (own, claimed) = (records.ledger.in_flight(), metrics.bytes_in_flight);
     if own != claimed && pending == 0 {
-        return Err(format!("{claimed} bytes are reported in flight; in fact {own} are"));
+        return Err(format!("{claimed} bytes are reported in flight, but {own} bytes are"));
     }
     Ok(())
 }

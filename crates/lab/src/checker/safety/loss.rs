@@ -27,7 +27,7 @@ impl Rule for LossDetection {
         }
         Err(format!(
             "a packet was declared lost {waited:?} after it was sent, with {} later packets \
-             acknowledged; required are {threshold} packets, or one packet and {least:?}",
+             acknowledged; this requires {threshold} packets, or one packet and {least:?}",
             lost.overtaken_by
         ))
     }

@@ -9,7 +9,7 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// The period whose data, at the pacing rate, may be sent at once even on a short path (BBR:
+/// The period whose data, at the pacing rate, may be sent in one burst even on a short path (BBR:
 /// send_quantum).
 const QUANTUM: Duration = Duration::from_millis(1);
 /// The number of samples for a mean. The mean covers all the time in ProbeBW_CRUISE. The queue is

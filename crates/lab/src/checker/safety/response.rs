@@ -92,7 +92,7 @@ fn window_before(records: &EndpointRecords, report: &Report<'_>) -> u64 {
 }
 
 /// Checks a window that was set to the minimum, or was reduced again for the same losses: only
-/// persistent congestion permits this, once for each period.
+/// persistent congestion allows this, once for each period.
 fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) -> Verdict {
     let after = report.change.after;
     let lost = report.tally.largest_lost;
@@ -105,7 +105,7 @@ fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) 
     let silence = longest_silence(records, |_| true);
     let needed = persistent_duration(records, report);
     if silence < needed {
-        let period = if is_new { "a" } else { "a second time in one recovery period, a" };
+        let period = if is_new { "a" } else { "for the second time in one recovery period, a" };
         return Err(format!(
             "{period} reduction from {} to {after}: the lost packets span {silence:?}, and persistent \
              congestion needs {needed:?}",

@@ -35,7 +35,7 @@ impl Rule for Undo {
             && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());
         if !change.is_cut && !is_bounded && change.after < change.before {
             return Err(format!(
-                "the window changed from {} to {} bytes on an undo",
+                "the window changed from {} to {} bytes when a reduction was undone",
                 change.before, change.after
             ));
         }

@@ -1,4 +1,4 @@
-//! S17: unnecessary transmissions.
+//! S17: few transmissions are unnecessary.
 
 use clearway_units::Timestamp;
 use core::time::Duration;
@@ -12,15 +12,15 @@ use crate::checker::rule::{Rule, Verdict};
 const SHARE_IN_ORDER: u64 = 100;
 /// The same share for a path that reorders packets, where the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
-/// The number of spurious losses that are permitted regardless of how little was sent.
+/// The number of spurious losses that are allowed regardless of how little was sent.
 const FEW: u64 = 20;
 /// Like [`FEW`], for a path that reorders packets, where the sender has to learn how late datagrams
 /// may arrive.
 const FEW_OUT_OF_ORDER: u64 = 100;
 /// The maximum number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
-/// The number of consecutive timeouts permitted in addition to the doublings: the first timeout,
-/// and timeouts of several spaces.
+/// The number of consecutive timeouts allowed in addition to the doublings: the first timeout, and
+/// timeouts of several spaces.
 const MORE: u32 = 4;
 
 #[derive(Debug, Default)]

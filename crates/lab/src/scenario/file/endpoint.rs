@@ -77,7 +77,7 @@ pub(in crate::scenario) enum StackName {
     Quinn,
 }
 
-/// A QUIC version, by its number in the name of its RFC (1 or 2).
+/// A QUIC version: 1 (RFC 9000) or 2 (RFC 9369).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "u8")]
 pub(in crate::scenario) struct QuicVersion(pub(in crate::scenario) Version);
@@ -89,7 +89,7 @@ impl TryFrom<u8> for QuicVersion {
         match number {
             1 => Ok(Self(Version::V1)),
             2 => Ok(Self(Version::V2)),
-            _ => Err("a QUIC version is 1 or 2"),
+            _ => Err("unknown QUIC version: expected 1 or 2"),
         }
     }
 }

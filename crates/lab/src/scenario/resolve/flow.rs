@@ -32,7 +32,7 @@ pub(super) fn flows(level: &Level) -> Result<Vec<(Flow, Duration)>, Fault> {
         if name.get_ref().is_empty() || flows.iter().any(|(flow, _)| flow.group == *name.get_ref())
         {
             let message = format!(
-                "{:?} is not a unique name: every flow needs a name of its own",
+                "{:?} is not a unique name: every flow needs its own name",
                 name.get_ref()
             );
             return Err(Fault::new(name.span(), message));
@@ -85,7 +85,7 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     if is_quinn && is_early {
         return Err(Fault::new(
             settings.name.span(),
-            "early data is not supported with quinn here",
+            "early data is not supported with stack = \"quinn\"",
         ));
     }
     Ok(Flow {

@@ -237,7 +237,7 @@ fn trace(path: &Spanned<String>, folder: &Path) -> Result<Trace, Fault> {
     let text = match embedded::content_in(folder, path.get_ref()) {
         Some(text) => text.to_owned(),
         None => std::fs::read_to_string(&file).map_err(|error| {
-            Fault::new(path.span(), format!("{} cannot be read: {error}", file.display()))
+            Fault::new(path.span(), format!("cannot read {}: {error}", file.display()))
         })?,
     };
     let parsed = Trace::parse(&text);
