@@ -106,7 +106,7 @@ fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
     };
     let chosen: Vec<Row> = all.into_iter().filter(is_wanted).collect();
     match chosen.is_empty() {
-        true => Err("there is no attack with this name; --list prints all".to_owned()),
+        true => Err("unknown attack name; --list prints all".to_owned()),
         false => Ok(chosen),
     }
 }
@@ -256,7 +256,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     line.notes = scene.notes;
     line.cost = scene.measured.unwrap_or_default();
     if let Err(error) = driven {
-        line.faults.push(format!("the attack could not be finished: {error}"));
+        line.faults.push(format!("the attack could not be completed: {error}"));
     }
     if let Some((client, watch)) = beside {
         pause(AFTER)?;

@@ -131,9 +131,7 @@ impl BalanceTestOptions {
 
 fn scenario_name(word: &str) -> Result<String, String> {
     let is_known = Scenario::all().any(|scenario| scenario.is_meant_by(word));
-    is_known
-        .then(|| word.to_owned())
-        .ok_or("there is no scenario with this name; --list prints all".to_owned())
+    is_known.then(|| word.to_owned()).ok_or("unknown scenario name; --list prints all".to_owned())
 }
 
 /// Runs the scenarios sequentially.

@@ -21,7 +21,7 @@ const DOCUMENTS: &str = "documents";
 /// What mdbook passes to its preprocessors.
 #[derive(clap::Args)]
 pub(crate) struct BookOptions {
-    /// With "supports RENDERER": whether this preprocessor works with it. It works with all
+    /// "supports RENDERER" asks whether RENDERER is supported; all renderers are
     #[arg(value_name = "supports RENDERER")]
     query: Vec<String>,
 }

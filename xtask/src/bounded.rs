@@ -67,7 +67,7 @@ pub(crate) fn finish(mut command: Command, limit: Duration) -> Result<Finished, 
     let text: String = text.collect();
     match is_over {
         true => Ok(Finished { is_success: status.is_some_and(|status| status.success()), text }),
-        false => Err(format!("not done after {} s: {}", limit.as_secs(), last_lines(&text))),
+        false => Err(format!("not finished after {} s: {}", limit.as_secs(), last_lines(&text))),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::command::{self, output, root, target};
 const COUNTED: &str = "--toggle-collect=*counted_operation*";
 
 /// Header comment of the file that records the instructions.
-const EXPLANATION: &str = "# Instructions of single operations, with the least number of whatever else there is. `cargo xtask cost` measures them, and\n# fails at a twentieth more. `cargo xtask cost --write` writes this file.\n\n";
+const EXPLANATION: &str = "# Instruction counts of single operations, with the smallest number of other objects. `cargo xtask cost` measures them, and\n# fails if one is more than 5 % higher. `cargo xtask cost --write` writes this file.\n\n";
 
 const PANICKED: &str = "a measuring thread panicked";
 
@@ -113,7 +113,9 @@ fn known() -> Result<BTreeMap<String, u64>, String> {
 /// one.
 fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String> {
     match known.get(key) {
-        None => Some(format!("{key}: {cost} instructions, but the file has no entry for it")),
+        None => Some(format!(
+            "{key}: {cost} instructions, but the file has no entry for this operation"
+        )),
         Some(known) if cost > known + known / 20 => {
             Some(format!("{key}: {cost} instructions instead of {known}"))
         }

@@ -33,7 +33,7 @@ pub(crate) struct DistOptions {
     /// Only this target; may be given several times
     #[arg(long, value_name = "TRIPLE", value_parser = PossibleValuesParser::new(TARGETS))]
     target: Vec<String>,
-    /// The build profile; `release` builds in a third of the time
+    /// The build profile; `release` takes a third of the build time
     #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
     /// The repository from whose release page Homebrew downloads the archive
@@ -41,7 +41,7 @@ pub(crate) struct DistOptions {
     /// Without it there is no formula.
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
-    /// Then install the archives and the Debian package in a chroot, and use them there
+    /// Then test the archives and the Debian package in a chroot
     ///
     /// Makes a Debian chroot without Rust in target/dist-check, and removes it afterwards. Needs
     /// root and a Debian mirror, the one that apt uses or that of the environment variable MIRROR;
@@ -140,6 +140,8 @@ impl Metadata {
 
     fn version_of_program(self) -> Result<String, String> {
         let program = self.packages.into_iter().find(|package| package.name == "clearway-cli");
-        program.map(|package| package.version).ok_or_else(|| "there is no clearway-cli".to_owned())
+        program
+            .map(|package| package.version)
+            .ok_or_else(|| "cargo metadata lists no package clearway-cli".to_owned())
     }
 }

@@ -98,9 +98,7 @@ impl DoctorTestOptions {
 
 fn fault_name(word: &str) -> Result<String, String> {
     let is_known = Fault::all().any(|fault| fault.name == word);
-    is_known
-        .then(|| word.to_owned())
-        .ok_or("there is no fault with this name; --list prints all".to_owned())
+    is_known.then(|| word.to_owned()).ok_or("unknown fault name; --list prints all".to_owned())
 }
 
 /// Injects the faults one after the other.
@@ -122,7 +120,7 @@ pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     command::run("building clearway", &mut build)?;
     let programs = Programs { clearway: target().join("debug/clearway"), itself };
     watch_signals()?;
-    // On a host that does not permit this, the test is only slower.
+    // On a host that does not allow this, the test is only slower.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let folder = target().join("doctor-test");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -252,13 +250,13 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
             ));
         }
         if rights == Rights::Root && right * 100 < all * MIN_PERCENT {
-            wrong.push(format!("only {right} of {all} verdicts with root were right"));
+            wrong.push(format!("only {right} of {all} verdicts with root were correct"));
         }
     }
     let faults = rows.iter().flat_map(|row| &row.judgements);
     let faults: usize = faults.map(|(_, judgement)| judgement.faults.len()).sum();
     if faults > 0 {
-        wrong.push(format!("{faults} verdicts next to another fault"));
+        wrong.push(format!("{faults} verdicts with an incorrect exit status or a missing fault"));
     }
     match wrong.is_empty() {
         true => Ok(()),

@@ -46,7 +46,7 @@ pub(crate) fn run(program: &Path) -> Result<(), String> {
     match changed.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "these pictures did not agree with the program and were drawn again: {}; look at them \
+            "these pictures did not match the program and were redrawn: {}; review them \
              and commit them",
             changed.join(", ")
         )),

@@ -90,7 +90,7 @@ fn select(names: Vec<String>, wanted: &[String]) -> Result<Vec<String>, String> 
 
 /// Builds all fuzz targets, and returns the folder with their programs.
 fn build() -> Result<PathBuf, String> {
-    let version = output("asking rustc for the host", Command::new("rustc").arg("-vV"))?;
+    let version = output("querying rustc for the host", Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or("`rustc -vV` prints no host")?;
     let folder = target().join("fuzz");

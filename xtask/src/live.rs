@@ -15,9 +15,9 @@ const REORDERING_SEEDS: u64 = 5;
 /// Time limit of the download in seconds.
 const REORDERING_WITHIN: f64 = 3.3;
 
-/// The link options of the scenario `long-fat-defaults`. Datagrams are as large as the loopback
-/// interface permits, because with small ones, three programs at this rate would need more CPU time
-/// than a small machine has.
+/// The link options of the scenario `long-fat-defaults`. Datagrams have the maximum size of the
+/// loopback interface, because with small ones, three programs at this rate would need more CPU
+/// time than a small machine has.
 const LONG_FAT: [&str; 6] = ["--delay", "50ms", "--rate", "1gbit", "--queue-bytes", "12500kB"];
 const LONG_FAT_BYTES: u64 = 400_000_000;
 /// The duration of the handshake and slow start in seconds, and the number of bytes transferred
@@ -30,7 +30,7 @@ const LEAST_USE: f64 = 0.8;
 
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Downloads files through links, and fails if a download takes longer than its scenario permits.
+/// Downloads files through links, and fails if a download takes longer than its scenario allows.
 pub(crate) fn run() -> Result<(), String> {
     let program = command::program()?;
     let folder = target().join("live");

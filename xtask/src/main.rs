@@ -51,8 +51,7 @@ struct Program {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run all checks: formatting, lints, documentation, tests, and that the gallery's patches
-    /// apply
+    /// Run all checks: formatting, lints, documentation, tests, and the gallery's patches
     Test(test::TestOptions),
     /// Run the checks that a change must pass before it is proposed
     ///
@@ -145,8 +144,9 @@ enum Task {
     },
     /// Redraw the documents' pictures of the demo and of the lab, and check figures in documents
     ///
-    /// Fails if a picture did not agree with the program, or if a figure does not agree with the code or with the document that it
-    /// is from. The commands of the other pictures, which take longer or need root, are printed.
+    /// Fails if a picture did not match the program, or if a figure does not match the code or the
+    /// document that it comes from. Prints the commands for the other pictures, which take longer
+    /// or need root.
     Figures {
         /// Use this program instead of building it
         #[arg(long, value_name = "FILE")]
@@ -161,7 +161,7 @@ enum Task {
     Storms(attack::storms::StormsOptions),
     /// Compare the crates' public items with the lists in docs/surface
     Surface {
-        /// Write these lists
+        /// Write the lists
         #[arg(long)]
         write: bool,
     },
@@ -180,7 +180,7 @@ enum Task {
     },
     /// Download over real sockets, through a reordering path, and at 1 Gbit/s with 100 ms
     Live,
-    /// Make small changes to congestion control and the transport; a test must fail for each
+    /// Mutate congestion control and the transport; a test must fail for each mutant
     Mutants(mutants::MutantsOptions),
     /// Receive datagrams: the program that `doctor-test` examines
     #[command(hide = true)]

@@ -15,7 +15,7 @@ pub(crate) fn mirror() -> Result<String, String> {
     files.sort();
     let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
     texts.into_iter().find_map(|text| debian(&text)).ok_or_else(|| {
-        "apt's configuration does not name a Debian mirror; set the environment variable MIRROR"
+        "apt's configuration does not contain a Debian mirror; set the environment variable MIRROR"
             .to_owned()
     })
 }

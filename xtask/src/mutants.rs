@@ -1,8 +1,9 @@
 //! `cargo xtask mutants`: mutation testing. Makes small changes to the code, each of which must
 //! make a test fail.
 //!
-//! cargo-mutants generates the changes. For each area, a seeded sample of them is tested with the packages that the area names.
-//! A mutant that no test catches must be listed in `xtask/survivors.toml` with the reason why it does not change behavior.
+//! cargo-mutants generates the changes. For each area, a seeded sample of them is tested with the
+//! area's packages. A mutant that no test catches must be listed in `xtask/survivors.toml` with the
+//! reason why it does not change behavior.
 
 mod areas;
 mod sample;

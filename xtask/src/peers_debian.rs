@@ -98,7 +98,7 @@ fn chosen(wanted: &[String]) -> Result<Vec<(Pair, Test)>, String> {
         }
     }
     match chosen.is_empty() {
-        true => Err("there is no test with this name; --list prints all".to_owned()),
+        true => Err("unknown test name; --list prints all".to_owned()),
         false => Ok(chosen),
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask platforms`: checks the library and the program for other targets, runs the program
 //! where an emulator can, and prints a table.
 //!
-//! Clippy checks the Rust code of each target, with warnings denied. For the library nothing is
-//! linked, so a placeholder takes the C compiler's place. For the program, zig or MinGW compiles
-//! the C code of its dependencies.
+//! Clippy checks the Rust code of each target, with warnings denied. The library is not linked, so
+//! a placeholder replaces the C compiler. For the program, zig or MinGW compiles the C code of its
+//! dependencies.
 
 mod emulation;
 mod wine;
@@ -18,18 +18,18 @@ use self::emulation::{Emulator, TestRun};
 use crate::command::{self, cargo};
 use crate::install;
 
-/// A target, what to check for it, and how to run it.
+/// A target, what to check for it, and how to run its program.
 struct Platform {
     target: &'static str,
-    /// Arguments of Cargo that select packages and features.
+    /// Cargo arguments that select packages and features.
     selection: &'static [&'static str],
     compiler: Compiler,
     execution: Option<Execution>,
-    /// What checks, links and runs it, for the table.
+    /// The tools that check, link and run the target, for the table.
     how: &'static str,
 }
 
-/// What compiles the C code of dependencies.
+/// The compiler for the C code of dependencies.
 enum Compiler {
     /// A placeholder that compiles nothing.
     None,
@@ -53,7 +53,7 @@ enum Execution {
     Tests(Emulator),
 }
 
-/// The library with what does not need a C compiler.
+/// The library, without features that need a C compiler.
 const LIBRARY: &[&str] = &[
     "--package",
     "clearway",
@@ -61,7 +61,7 @@ const LIBRARY: &[&str] = &[
     "--features",
     "ring,http3,qlog,native-roots,quic-lb",
 ];
-/// The program, and everything in the workspace that is not about Linux.
+/// The program, and all packages of the workspace that are not specific to Linux.
 const PROGRAM: &[&str] = &[
     "--package",
     "clearway-cli",
@@ -249,7 +249,7 @@ pub(crate) fn run(only: &[String]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// Checks, links and runs a platform. The steps that were tried are noted in `row`.
+/// Checks, links and runs a platform. Records the result of each step in `row`.
 fn examine(platform: &Platform, row: &mut Row) -> Result<(), String> {
     row.checked = Verdict::Failed;
     install::standard_library(platform.target)?;

@@ -77,7 +77,7 @@ fn compare() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the public surface has changed:\n{}\nIf this is intended, describe it in CHANGELOG.md and run: cargo xtask surface --write",
+        "the public API has changed:\n{}\nIf this is intended, describe it in CHANGELOG.md and run: cargo xtask surface --write",
         changes.join("\n")
     ))
 }

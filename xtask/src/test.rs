@@ -18,7 +18,7 @@ const PEERS: &str = "clearway-interop/peers";
 /// The crates whose threads wait for sockets.
 const WAITING: [&str; 2] = ["crates/io", "crates/clearway"];
 
-/// The checks that run only on request, because they take long.
+/// Checks that run only on request, because they take a long time.
 #[derive(clap::Args)]
 pub(crate) struct TestOptions {
     /// Also test against other QUIC stacks (builds them; see interop/peers)

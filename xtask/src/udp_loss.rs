@@ -43,7 +43,7 @@ pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
         folder: folder.clone(),
     };
     watch_signals()?;
-    // On a host that does not permit this, the experiment is only slower.
+    // On a host that does not allow this, the experiment is only slower.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut story = Story { file: folder.join("story.txt"), text: String::new() };
     story.tell(&introduction())?;
@@ -96,7 +96,7 @@ fn introduction() -> String {
 }
 
 /// Returns the three proxies: with the default buffer, with a buffer up to [`LARGER`] times as
-/// large as far as `max` permits, and the balancer.
+/// large if `max` allows it, and the balancer.
 fn subjects(default: u64, max: u64) -> Result<[Subject; 3], String> {
     let larger = default.saturating_mul(LARGER).min(max.saturating_mul(2));
     if larger <= default {

@@ -3,8 +3,8 @@
 //! ARCHITECTURE.md.
 //!
 //! An arrow leads from one module of a folder to another if anything in the first module, at any
-//! depth, names something that is defined in the second. Tests are ignored. The folder's own file
-//! belongs to none of the modules: it may use them, and they may use it.
+//! depth, refers to something that is defined in the second. Tests are ignored. The folder's own
+//! file belongs to none of the modules: it may use them, and they may use it.
 
 #[path = "arrows/tree.rs"]
 mod tree;
@@ -34,7 +34,7 @@ const EXCEPTIONS: [Exception; 1] = [Exception {
     member: "crates/transport",
     from: "config",
     to: &["datagram", "path", "streams"],
-    reason: "turns the application's settings into those of each part, so that a setting has one place",
+    reason: "converts the application's settings to those of each part, so that each setting is defined once",
 }];
 
 /// The parts of `transport`, which must not use each other.

@@ -8,7 +8,7 @@
 //! the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
 //! `crates/transport/src/recovery/rtt.rs`. A name without `/` matches any file with that name.
 //! Paths in `target/` are accepted, since builds create them, and so are files that the document
-//! itself creates, which a comment `<!-- file: NAME -->` names. A link is relative to the
+//! itself creates, which a comment `<!-- file: NAME -->` lists. A link is relative to the
 //! document's folder, and its fragment is a heading of its target.
 
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl Repository {
                 && (text.ends_with('/') || first.is_some_and(|first| self.folders.contains(first)))
     }
 
-    /// Returns whether `path`, named by a document in `folder`, exists.
+    /// Returns whether `path`, as written by a document in `folder`, exists.
     fn resolves(&self, folder: &str, path: &str) -> bool {
         let crates = self.folders.iter().filter(|folder| folder.starts_with("crates/"));
         let sources = crates.filter(|folder| folder.ends_with("/src"));

@@ -1,6 +1,6 @@
 //! Checks that the table of limits in SECURITY.md states the code's defaults.
 //!
-//! Each row names constants, fields of a `Default` implementation, or options with a default. Their
+//! Each row lists constants, fields of a `Default` implementation, or options with a default. Their
 //! values are computed from the source code, so that no number is repeated here.
 
 use std::path::{Path, PathBuf};
@@ -190,7 +190,9 @@ fn problem(row: &[String]) -> Option<String> {
     let (stated_all, places): (Vec<&str>, Vec<&str>) =
         (default.split(';').collect(), code.split(';').collect());
     if stated_all.len() != places.len() {
-        return Some(format!("{what}: as many places as defaults are needed"));
+        return Some(format!(
+            "{what}: the number of code locations differs from the number of defaults"
+        ));
     }
     stated_all.into_iter().zip(places).find_map(|(text, place)| {
         let Some(found) = Place::parse(place).and_then(|place| place.value()) else {

@@ -30,41 +30,41 @@ const SIGNS: [&str; 10] = [
     "/dev/tty",
 ];
 
-/// Where an expression that prints is permitted, and why.
+/// Where an expression that prints is allowed, and why.
 const PERMITTED: [(&str, &str, &str); 21] = [
-    ("crates/cli/src/demo/display.rs", "io::stderr()", "asks whether it is a terminal"),
+    ("crates/cli/src/demo/display.rs", "io::stderr()", "checks whether it is a terminal"),
     (
         "crates/cli/src/doctor/watch/terminal.rs",
         "io::stdout()",
         "draws cells, whose symbols are escaped",
     ),
     ("crates/cli/src/doctor/watch/terminal.rs", "Stdout", "draws cells, whose symbols are escaped"),
-    ("crates/cli/src/lib.rs", "error.print()", "output::refusal has looked at the text"),
+    ("crates/cli/src/lib.rs", "error.print()", "output::refusal has checked the text"),
     (
         "crates/cli/src/qlog/convert.rs",
         "io::stdout()",
         "JSON in which `clearway_qlog` has escaped all text",
     ),
-    ("crates/cli/src/view/progress.rs", "io::stderr()", "asks whether it is a terminal"),
-    ("crates/lab-command/src/main.rs", "error.print()", "output::refusal has looked at the text"),
-    ("crates/lab-command/src/progress.rs", "io::stderr()", "asks whether it is a terminal"),
+    ("crates/cli/src/view/progress.rs", "io::stderr()", "checks whether it is a terminal"),
+    ("crates/lab-command/src/main.rs", "error.print()", "output::refusal has checked the text"),
+    ("crates/lab-command/src/progress.rs", "io::stderr()", "checks whether it is a terminal"),
     (
         "crates/terminal/src/bars.rs",
         "io::stderr()",
-        "asks for its size; bars are drawn by output::frame",
+        "queries its size; output::frame draws the bars",
     ),
-    ("crates/cli/src/system/unix.rs", "io::stdout()", "content that the user has asked for"),
-    ("crates/cli/src/system/windows.rs", "io::stdout()", "content that the user has asked for"),
+    ("crates/cli/src/system/unix.rs", "io::stdout()", "content that the user requested"),
+    ("crates/cli/src/system/windows.rs", "io::stdout()", "content that the user requested"),
     ("crates/terminal/src/output.rs", "io::stderr()", "the sink"),
     ("crates/terminal/src/output.rs", "io::stdout()", "the sink"),
-    ("crates/terminal/src/system/unix.rs", "io::stderr()", "for its size"),
-    ("crates/terminal/src/system/unix.rs", "io::stdout()", "for its size"),
-    ("interop/src/lib.rs", "error.print()", "output::refusal has looked at the text"),
+    ("crates/terminal/src/system/unix.rs", "io::stderr()", "queries its size"),
+    ("crates/terminal/src/system/unix.rs", "io::stdout()", "queries its size"),
+    ("interop/src/lib.rs", "error.print()", "output::refusal has checked the text"),
     ("xtask/src/book.rs", "io::stdout()", "JSON in which `serde_json` has escaped all text"),
-    ("xtask/src/bench/stacks.rs", "io::stderr()", "what a child inherits"),
-    ("xtask/src/doctor/reader.rs", " stdout()", "is flushed"),
-    ("xtask/src/main.rs", "error.print()", "output::refusal has looked at the text"),
-    ("xtask/src/measure.rs", "Stdout", "the output of a child, which is read"),
+    ("xtask/src/bench/stacks.rs", "io::stderr()", "inherited by a child process"),
+    ("xtask/src/doctor/reader.rs", " stdout()", "flushes it"),
+    ("xtask/src/main.rs", "error.print()", "output::refusal has checked the text"),
+    ("xtask/src/measure.rs", "Stdout", "a child process's output, which is read"),
 ];
 
 /// The programs that print with the macros of `clearway_terminal`, which have the same names as the
@@ -119,7 +119,10 @@ fn programs_print_only_what_is_escaped() {
         PERMITTED.iter().any(|(file, permitted, _)| file == name && permitted == sign)
     };
     let others: Vec<_> = seen.iter().filter(|it| !is_permitted(it)).collect();
-    assert!(others.is_empty(), "print with clearway_terminal, or say here why not: {others:#?}");
+    assert!(
+        others.is_empty(),
+        "print with clearway_terminal, or list the exception with its reason: {others:#?}"
+    );
     for (file, sign, why) in PERMITTED {
         let is_there = seen.iter().any(|(name, seen)| name == file && seen == sign);
         assert!(is_there, "{file} has no {sign} any more ({why}): remove it from the list");

@@ -15,18 +15,18 @@ const TABLES: [(&str, &str); 5] = [
 
 /// Settings that are in none of the tables, with the reason for each.
 const EXCEPTIONS: [(&str, &str); 9] = [
-    ("Config.max_field_section_size", "exchange.rs sets it by the messages, apart from its table"),
+    ("Config.max_field_section_size", "exchange.rs tests it with messages, not in its table"),
+    ("Config.max_informational_responses", "exchange.rs tests it with messages, not in its table"),
+    ("TlsServerConfig.max_session_age", "binding_tests.rs tests its bounds with a clock"),
+    ("TransportError.in_frame", "not a setting, but the type of a frame"),
+    ("Settings.max_field_section_size", "not a separate setting, but Config's value for the peer"),
+    ("Settings.qpack_blocked_streams", "not a separate setting, but Config's value for the peer"),
     (
-        "Config.max_informational_responses",
-        "exchange.rs sets it by the messages, apart from its table",
+        "Settings.qpack_max_table_capacity",
+        "not a separate setting, but Config's value for the peer",
     ),
-    ("TlsServerConfig.max_session_age", "binding_tests.rs has its bounds, by a clock"),
-    ("TransportError.in_frame", "no setting: the type of a frame"),
-    ("Settings.max_field_section_size", "no setting of its own: what Config says, for the peer"),
-    ("Settings.qpack_blocked_streams", "no setting of its own: what Config says, for the peer"),
-    ("Settings.qpack_max_table_capacity", "no setting of its own: what Config says, for the peer"),
-    ("http3::Timeouts.request", "progress_tests.rs has its bounds, by a clock"),
-    ("http3::Timeouts.send", "progress_tests.rs has its bounds, by a clock"),
+    ("http3::Timeouts.request", "progress_tests.rs tests its bounds with a clock"),
+    ("http3::Timeouts.send", "progress_tests.rs tests its bounds with a clock"),
 ];
 
 fn read(path: &str) -> String {

@@ -30,7 +30,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The crate with the exceptions has the workspace's lints, and only denies the lints that the
-/// workspace forbids: `forbid` permits no exceptions.
+/// workspace forbids: `forbid` allows no exceptions.
 #[test]
 fn the_lints_of_kernel_are_those_of_the_workspace_but_for_one() {
     let mut kernel = table("crates/kernel/Cargo.toml");

@@ -133,8 +133,8 @@ pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, &http3::get(path))?;
     match http3::status(&incoming) {
         Some(200) => Ok(()),
-        Some(status) => Err(format!("status {status}")),
-        None => Err(format!("no status in {:02x?}", incoming.data.get(..16))),
+        Some(status) => Err(format!("unexpected status {status}")),
+        None => Err(format!("no status in the response {:02x?}", incoming.data.get(..16))),
     }
 }
 
@@ -144,7 +144,7 @@ fn ask_old(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, format!("GET {path}\r\n").as_bytes())?;
     match incoming.data.len() {
         1_000 => Ok(()),
-        length => Err(format!("{length} bytes")),
+        length => Err(format!("a response of {length} bytes")),
     }
 }
 
@@ -163,7 +163,7 @@ fn exchange(endpoint: &mut Endpoint, request: &[u8]) -> Result<Incoming, String>
     })?;
     match endpoint.streams.remove(&stream) {
         Some(incoming) if incoming.is_complete() => Ok(incoming),
-        Some(incoming) => Err(format!("reset with {:?}", incoming.reset)),
+        Some(incoming) => Err(format!("the stream was reset with {:?}", incoming.reset)),
         None => Err(format!("no response in time (closed: {:?})", endpoint.closed)),
     }
 }

@@ -153,7 +153,7 @@ pub(super) struct Endpoint {
     pub(super) streams: BTreeMap<u64, Incoming>,
     next_stream: [u64; 2],
     offsets: BTreeMap<u64, u64>,
-    /// Maximum number of bidirectional streams that the peer permits.
+    /// Maximum number of bidirectional streams that the peer allows.
     pub(super) max_streams: u64,
     /// The largest sequence number among the connection IDs issued by the peer.
     pub(super) issued: u64,
@@ -257,7 +257,7 @@ impl Endpoint {
         let HeaderKind::Long { packet_type: LongPacketType::Initial, destination, source, .. } =
             header.kind
         else {
-            return Err("the first packet is not an Initial".to_owned());
+            return Err("the first packet is not an Initial packet".to_owned());
         };
         let ours = random_id();
         let mut parameters = parameters.clone();
@@ -421,7 +421,7 @@ impl Endpoint {
         self.tls.handshake_kind()
     }
 
-    /// Returns a 0-RTT packet with this payload, if the client's session permits early data.
+    /// Returns a 0-RTT packet with this payload, if the client's session allows early data.
     pub(super) fn early_packet(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let Connection::Client(tls) = &mut self.tls else { return None };
         let keys = tls.zero_rtt_keys()?;

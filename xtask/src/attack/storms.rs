@@ -1,5 +1,5 @@
 //! `cargo xtask storms`: causes a fault on a server's host while a thousand connections make
-//! requests. Checks what is lost, and whether a log line and a metric name the cause.
+//! requests. Checks what is lost, and whether a log line and a metric report the cause.
 
 mod events;
 mod faults;
@@ -92,7 +92,7 @@ pub(crate) struct StormsOptions {
 
 /// Runs the selected storms and prints the table.
 ///
-/// # Errors
+/// Returns an error if requests fail more often than they should, or the cause is not reported.
 /// Returns an error if requests fail more often than they should, or the cause is not named.
 pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     let StormsOptions { only, list, program } = options;
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
         return Ok(());
     }
     if chosen.is_empty() {
-        return Err("there is no storm with this name; --list prints all".to_owned());
+        return Err("unknown storm name; --list prints all".to_owned());
     }
     watch_signals()?;
     let program = program.clone().map_or_else(command::program, Ok)?;

@@ -116,15 +116,15 @@ impl Facts {
     }
 
     /// Returns violated requirements for stray datagrams. A server may receive datagrams for
-    /// unknown connections only if the connection IDs name a killed server; it may answer each with
-    /// a stateless reset.
+    /// unknown connections only if the connection IDs identify a killed server; it may answer each
+    /// with a stateless reset.
     fn of_strays(&self) -> Vec<String> {
         let Strays { misrouted, late, killed_server, unknown_server } = self.strays;
         let answers = self.resets.saturating_sub(killed_server);
         let faults = [
-            (misrouted, "datagrams reached a different server than their connection IDs name"),
+            (misrouted, "datagrams reached a different server than their connection IDs identify"),
             (late, "datagrams reached their server after it had retired their connection IDs"),
-            (unknown_server, "stray datagrams have connection IDs that do not name a server"),
+            (unknown_server, "stray datagrams have connection IDs that do not identify a server"),
             (answers, "stateless resets"),
         ];
         let faults = faults.into_iter().filter(|(count, _)| *count > 0);

@@ -1,10 +1,10 @@
 //! Stray datagrams at servers that do not have the connection, classified by the server that their
-//! connection IDs name.
+//! connection IDs identify.
 //!
 //! A balancer that follows draft-ietf-quic-load-balancers routes a datagram whose connection ID
-//! names a dead server to another one (§4.1: the ID is unroutable), which does not have the
-//! connection. So after a server is killed, datagrams for unknown connections are not an error, as
-//! long as their IDs name the killed server.
+//! identifies a dead server to another one (§4.1: the ID is unroutable), which does not have the
+//! connection. So after a server is killed, datagrams for unknown connections are not an error if
+//! their IDs identify the killed server.
 
 use std::ops::AddAssign;
 
@@ -18,14 +18,14 @@ const BEGINS: &str = "begins=";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Strays {
-    /// Datagrams whose IDs name another running server: they were routed to the wrong one.
+    /// Datagrams whose IDs identify another running server: they were routed to the wrong one.
     pub(super) misrouted: u64,
-    /// Datagrams whose IDs name the server that received them: the connection has ended, or the ID
-    /// was retired.
+    /// Datagrams whose IDs identify the server that received them: the connection has ended, or the
+    /// ID was retired.
     pub(super) late: u64,
-    /// Datagrams whose IDs name a server that is not running.
+    /// Datagrams whose IDs identify a server that is not running.
     pub(super) killed_server: u64,
-    /// Datagrams whose IDs name no server.
+    /// Datagrams whose IDs do not identify a server.
     pub(super) unknown_server: u64,
 }
 
@@ -49,7 +49,7 @@ impl Strays {
             if count <= known {
                 continue;
             }
-            let octets = octets(line).ok_or_else(|| format!("not understood: {line}"))?;
+            let octets = octets(line).ok_or_else(|| format!("cannot parse the line: {line}"))?;
             let named = id(&octets, codec).and_then(|id| codec.decode(id));
             let named = named.and_then(|server_id| number_of(server_id.as_bytes()));
             let counter = match named {
@@ -110,7 +110,7 @@ mod tests {
         IdCodec::new(ConfigId::new(1).unwrap(), 2, 9, None).unwrap()
     }
 
-    /// Returns a log line about a datagram whose ID names this server.
+    /// Returns a log line about a datagram whose ID identifies this server.
     fn line(server: u8) -> String {
         let id = codec().encode(&ServerId::new(&[10, server]).unwrap(), &[7; 9], &[], 0).unwrap();
         let octets = [&[0x41], id.as_bytes(), &[9; 13]].concat();
@@ -146,6 +146,6 @@ mod tests {
         let log = [line(2), line(2)].concat();
         let (strays, count) = read(log.trim_end(), 0).unwrap();
         assert_eq!((strays.misrouted, count), (1, 1));
-        assert!(read(&format!("{EVENT}\n"), 0).unwrap_err().starts_with("not understood"));
+        assert!(read(&format!("{EVENT}\n"), 0).unwrap_err().starts_with("cannot parse the line"));
     }
 }

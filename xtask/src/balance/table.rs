@@ -15,7 +15,7 @@ pub(super) struct Row {
     /// Number of downloads started, and of downloads completed.
     begun: u64,
     complete: u64,
-    /// Datagrams received by servers other than the running one that their connection IDs name.
+    /// Datagrams received by servers other than the running one that their connection IDs identify.
     misrouted: u64,
     /// Stateless resets sent by the servers.
     resets: u64,

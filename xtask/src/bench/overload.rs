@@ -4,8 +4,8 @@
 //! The server has one core. The flood, the load and a client that connects during the flood share
 //! the other one. The flood and the client have the scheduling policy SCHED_IDLE, so that they get
 //! only the CPU time that the load leaves. Server and load have priority over all other programs of
-//! the machine, as far as permitted: 10 ms per second determine the 99th percentile, and a kernel
-//! that compacts memory takes 1.7 ms twice a second.
+//! the machine, if the user may set it: 10 ms per second determine the 99th percentile, and a
+//! kernel that compacts memory takes 1.7 ms twice a second.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -129,7 +129,7 @@ fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Pro
     idle(program, &arguments)
 }
 
-/// Starts a program with priority over other programs, if permitted. Otherwise nice(1) reports that
+/// Starts a program with priority over other programs, if allowed. Otherwise nice(1) reports that
 /// and starts the program anyway.
 fn preferred(
     program: &Path,
@@ -251,7 +251,7 @@ fn check(measured: &Measured) -> Result<f64, String> {
     }
     if measured.growth > MEMORY_BOUND {
         return Err(format!(
-            "the server's memory grew by {} bytes; at most {MEMORY_BOUND} are permitted",
+            "the server's memory grew by {} bytes; at most {MEMORY_BOUND} are allowed",
             measured.growth
         ));
     }
@@ -268,7 +268,7 @@ fn verdict(ratios: &[f64]) -> Result<(), String> {
     let all: Vec<_> = ratios.iter().map(|ratio| format!("{ratio:.1}")).collect();
     let said = format!(
         "p99 was {} times as long during the flood as before, {median:.1} in the median; at most \
-         {MAX_RATIO} times is permitted",
+         {MAX_RATIO} times is allowed",
         all.join(", ")
     );
     if median > MAX_RATIO {

@@ -27,8 +27,8 @@ pub(super) struct Row {
     pub(super) more: Vec<(String, f64)>,
 }
 
-/// The JSON field for the ratio that the other endpoint of a pair would permit if it used its whole
-/// core.
+/// The JSON field for the ratio that would be possible if the other endpoint of a pair used its
+/// whole core.
 pub(super) const RATIO_LIMIT: &str = "ratio_limit";
 
 /// Clearway's value divided by the peer's, for each round.
@@ -140,7 +140,7 @@ fn table(rows: &[Row]) -> String {
         );
         cells.insert((line, row.peer), cell);
     }
-    let mut text = format!("| | Clearway as | face | {} |\n", peers.join(" | "));
+    let mut text = format!("| | Clearway as | API | {} |\n", peers.join(" | "));
     let _ = writeln!(text, "|---|---|---|{}", "---|".repeat(peers.len()));
     for line in lines {
         let _ = write!(text, "| {} |", line.join(" | "));
@@ -270,7 +270,7 @@ mod tests {
         let cell = "12.0 : 6.0 = **2.00** (1.75 to 2.20)";
         let expected = format!(
             "\
-| | Clearway as | face | quinn | quic-go |
+| | Clearway as | API | quinn | quic-go |
 |---|---|---|---|---|
 | bulk (Gbit/s) | server of clearway | async | {cell} | {cell} |
 | bulk (Gbit/s) | server of the peer | async | {cell} |  |

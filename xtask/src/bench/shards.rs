@@ -243,7 +243,7 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     match most > PERCENT as f64 / 100.0 * EXCEEDED {
         false => Ok(()),
         true => Err(format!(
-            "a thread used {:.0} % of a core although its cgroup permits {PERCENT} %: the kernel \
+            "a thread used {:.0} % of a core although its cgroup allows {PERCENT} %: the kernel \
              does not enforce the limit here",
             most * 100.0
         )),
@@ -381,7 +381,7 @@ fn report_setup(case: &Case, rounds: &[Round], setup: &str, run: Find) {
     );
     let work = &steered.work;
     println!(
-        "            calls: {:.1} datagrams received at once, {:.1} sent at once; {} wake-ups, \
+        "            calls: {:.1} datagrams per receive call, {:.1} per send call; {} wake-ups, \
          {} packets lost, {} probe timeouts",
         work.received_at_once(),
         work.sent_at_once(),
@@ -438,7 +438,7 @@ fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String
             ratio if ratio <= MAX_COST => Ok(()),
             ratio => Err(format!(
                 "bench shards, {name}: two shards need {ratio:.2} times the CPU time of two \
-                 servers; at most {MAX_COST} times is permitted"
+                 servers; at most {MAX_COST} times is allowed"
             )),
         };
     }

@@ -17,7 +17,7 @@ pub(super) struct PeerOptions {
     pub(super) names: Vec<&'static str>,
 }
 
-/// The options of what compares pairs.
+/// Options of commands that compare pairs.
 #[derive(clap::Args, Clone)]
 pub(super) struct PairOptions {
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Pee
         .filter(|peer| peer.program.exists())
         .collect();
     if built.is_empty() {
-        return Err("no peer was built; what is missing is shown above".to_owned());
+        return Err("no peer was built; the reasons are shown above".to_owned());
     }
     Ok(built)
 }
@@ -175,7 +175,7 @@ pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Pee
 /// Returns the peer with this name.
 fn peer_named(name: &str) -> Result<&'static str, String> {
     let peer = PEERS.into_iter().find(|peer| *peer == name);
-    peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
+    peer.ok_or_else(|| format!("unknown peer {name}: expected one of {}", PEERS.join(", ")))
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ impl Steered {
     /// Queries a server that was started with `--attached`.
     pub(super) fn ask(server: &mut Process) -> Result<Self, String> {
         let counts = server.ask()?;
-        Self::read(&counts).ok_or_else(|| format!("the server printed unknown counts: {counts}"))
+        Self::read(&counts)
+            .ok_or_else(|| format!("the server printed unexpected counters: {counts}"))
     }
 
     /// Returns the combined counters of several servers.

@@ -74,7 +74,7 @@ impl Bounded {
                 Err(RecvTimeoutError::Disconnected) => {
                     let errors = self.errors.recv_timeout(self.bound).unwrap_or_default();
                     return Err(format!(
-                        "it exited before it printed {ready:?}: {}\n{errors}",
+                        "the program exited before it printed {ready:?}: {}\n{errors}",
                         self.command
                     ));
                 }

@@ -33,7 +33,9 @@ pub(super) fn write(saved: &Path, fixture: &Path) -> Result<(), String> {
     let fewer = without_zeros(last).map_err(|error| error.to_string())?;
     let (before, after) = (meaning(&diagnose(&all)), meaning(&diagnose(&fewer)));
     if before != after {
-        return Err(format!("what is left means something else: {after} instead of {before}"));
+        return Err(format!(
+            "the reduced snapshots lead to another verdict: {after} instead of {before}"
+        ));
     }
     let lines = fewer.iter().map(encode).collect::<Result<String, _>>();
     let lines = lines.map_err(|error| error.to_string())?;

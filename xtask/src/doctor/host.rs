@@ -17,7 +17,7 @@ const SOCKET_STATISTICS: &str = "/proc/net/sockstat";
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
 /// The period of the CPU limit in microseconds.
 const PERIOD: u32 = 100_000;
-/// Time to wait until the kernel permits the removal of a cgroup whose processes have exited.
+/// Time to wait until the kernel allows the removal of a cgroup whose processes have exited.
 const REMOVING: Duration = Duration::from_secs(2);
 
 /// A kernel setting that is restored on drop.
@@ -53,7 +53,8 @@ impl Setting {
     pub(super) fn little_udp_memory(pages: u64) -> Result<Self, String> {
         let text = fs::read_to_string(SOCKET_STATISTICS)
             .map_err(|error| format!("{SOCKET_STATISTICS}: {error}"))?;
-        let used = used_pages(&text).ok_or(format!("{SOCKET_STATISTICS} has no memory of UDP"))?;
+        let used = used_pages(&text)
+            .ok_or(format!("{SOCKET_STATISTICS} does not contain the UDP memory"))?;
         let limit = used + pages;
         Self::set(UDP_MEMORY, &format!("{limit} {limit} {limit}"))
     }
@@ -69,7 +70,7 @@ impl Drop for Setting {
     fn drop(&mut self) {
         if let Err(error) = fs::write(self.path, &self.before) {
             let Self { path, before } = self;
-            eprintln!("xtask: {path} could not be put back to {before}: {error}");
+            eprintln!("xtask: cannot restore {path} to {before}: {error}");
         }
     }
 }
@@ -91,7 +92,7 @@ impl Group {
                 let quota = ("cpu.cfs_quota_us", quota.to_string());
                 (separate.join(name), vec![("cpu.cfs_period_us", PERIOD.to_string()), quota])
             }
-            false => return Err("this host has no cgroups with a limit of CPU time".to_owned()),
+            false => return Err("this host has no cgroups that limit CPU time".to_owned()),
         };
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let group = Self { path };
@@ -117,7 +118,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let is_removed = wait_until(REMOVING, || Ok(fs::remove_dir(&self.path).is_ok()));
         if is_removed != Ok(true) && fs::remove_dir(&self.path).is_err() {
-            eprintln!("xtask: {} could not be removed", self.path.display());
+            eprintln!("xtask: cannot remove {}", self.path.display());
         }
     }
 }

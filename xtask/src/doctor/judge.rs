@@ -9,7 +9,7 @@ use super::faults::Expected;
 pub(super) enum Grade {
     /// The verdict is as expected.
     Right,
-    /// The verdict is undecided, or names the right stage but not the cause.
+    /// The verdict is undecided, or has the right stage but not the cause.
     Open,
     /// The verdict is wrong, but stated only as possible.
     Wrong,
@@ -30,19 +30,22 @@ pub(super) struct Judgement {
 /// Parses a verdict from JSON.
 pub(crate) fn read(output: &str) -> Result<Verdict, String> {
     serde_json::from_str(output)
-        .map_err(|error| format!("the verdict cannot be read: {error}: {output}"))
+        .map_err(|error| format!("cannot parse the verdict: {error}: {output}"))
 }
 
 /// Checks a verdict. The command that printed it exited with `status`.
 pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) -> Judgement {
     let mut faults = Vec::new();
     if status.is_some_and(|status| status != i32::from(verdict.outcome.exit_status())) {
-        faults.push(format!("it says {:?} and ends with {status:?}", verdict.outcome));
+        faults.push(format!(
+            "the outcome is {:?}, but the exit status is {status:?}",
+            verdict.outcome
+        ));
     }
     if let Expected::Two([_, second]) = expected
         && !verdict.findings.iter().any(|finding| is(finding, second))
     {
-        faults.push(format!("it does not name the other fault, {}", second.1));
+        faults.push(format!("the verdict does not include the other fault, {}", second.1));
     }
     Judgement { grade: grade(expected, verdict), said: said(verdict), faults }
 }

@@ -88,7 +88,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     for rights in Rights::BOTH {
         let _ = writeln!(
             text,
-            "\n| fault, {} | right | left open | wrong | wrong and certain | verdicts |",
+            "\n| fault, {} | correct | undecided | wrong | wrong and certain | verdicts |",
             rights.name()
         );
         let _ = writeln!(text, "|---|---|---|---|---|---|");
@@ -105,7 +105,7 @@ pub(super) fn text(rows: &[Row]) -> String {
         let percent = 100.0 * right as f64 / all.max(1) as f64;
         let _ = writeln!(
             text,
-            "\n{right} of {all} verdicts {} were right ({percent:.1} %), {certainly_wrong} were \
+            "\n{right} of {all} verdicts {} were correct ({percent:.1} %), {certainly_wrong} were \
              wrong and stated as certain.",
             rights.name()
         );
@@ -144,7 +144,7 @@ mod tests {
         assert!(text.contains("| no-socket | 2 | 0 | 0 | 1 | no socket 2, no loss 1 |"), "{text}");
         assert!(text.contains("| no-socket | 0 | 1 | 0 | 0 | unknown 1 |"), "{text}");
         assert!(text.contains("not tried: there is no nft |"), "{text}");
-        assert!(text.contains("2 of 3 verdicts with root were right (66.7 %), 1 were"), "{text}");
+        assert!(text.contains("2 of 3 verdicts with root were correct (66.7 %), 1 were"), "{text}");
     }
 
     #[test]

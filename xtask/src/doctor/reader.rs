@@ -156,7 +156,7 @@ fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     set_socket_reuseport(&socket, reader.sockets > 1)?;
     if let Some(bytes) = reader.buffer {
-        // The kernel grants a smaller buffer if it does not permit this size.
+        // The kernel grants a smaller buffer if it does not allow this size.
         set_socket_recv_buffer_size(&socket, bytes)?;
     }
     if reader.rejects {

@@ -171,7 +171,7 @@ impl<'a> Scene<'a> {
         let have_sent = || self.senders.iter().all(|(sender, enough)| sender.tried() >= *enough);
         match wait_until(TIMEOUT, || Ok(have_sent()))? {
             true => Ok(()),
-            false => Err("a sender does not come to send".to_owned()),
+            false => Err("a sender did not send its packets in time".to_owned()),
         }
     }
 }

@@ -61,7 +61,10 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(format!("it does not build:\n{}", String::from_utf8_lossy(&output.stderr))),
+        false => Err(format!(
+            "the patched code does not build:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
     }
 }
 

@@ -67,7 +67,7 @@ fn score(trials: &[Trial<'_>]) -> String {
 /// Returns the table of rows without a patch, with the reason for each.
 fn reasons(missing: &[Row]) -> String {
     let mut text = format!(
-        "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | reason |\n|---|---|---|\n",
+        "## Bugs that cannot be expressed in this design\n\n{} rows have no patch:\n\n| row | bug | reason |\n|---|---|---|\n",
         missing.len()
     );
     for Row { row, marked, bug, why } in missing {
@@ -84,6 +84,6 @@ fn replace(file: &Path, table: &str) -> Result<(), String> {
         rest.split_once(END).map(|(_, after)| format!("{before}{BEGIN}\n{table}\n{END}{after}"))
     });
     let text =
-        parts.ok_or_else(|| named("the comments that mark the place of the table are missing"))?;
+        parts.ok_or_else(|| named("the comments that mark the table's location are missing"))?;
     fs::write(file, text).map_err(|error| named(&error.to_string()))
 }

@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 use super::sample::{Genre, Mutant, Place};
 
 /// Module that is added to each mutated crate. The environment variable `MUTANT` selects the active
-/// mutant, and a test's child processes inherit it. If `MUTANTS_REACHED` names a folder, each
+/// mutant, and a test's child processes inherit it. If `MUTANTS_REACHED` is set to a folder, each
 /// mutant that is reached creates a file there.
 pub(super) const MODULE: &str = r#"
 #[doc(hidden)]
@@ -189,8 +189,10 @@ impl Found {
 }
 
 impl Source {
+    /// Parses a source file.
+    ///
     /// # Errors
-    /// Parses a source file. Fails if the text is not valid Rust.
+    /// Returns an error if the text is not valid Rust.
     pub(super) fn parse(text: String) -> Result<Self, syn::Error> {
         let mut found = Found::default();
         found.visit_file(&syn::parse_file(&text)?);

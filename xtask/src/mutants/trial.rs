@@ -81,7 +81,7 @@ pub(super) struct Sample {
     pub(super) mutants: Vec<Mutant>,
 }
 
-/// Tests each sample with the packages that its area names.
+/// Tests each sample with its area's packages.
 pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
     let mut trials = Trials::default();
     let areas: Vec<&Area> =

@@ -212,7 +212,7 @@ impl Workshop {
                 at_fault.extend(primary.iter().chain(&secondary).chain(&of_function).copied());
             }
             if at_fault.is_empty() {
-                // None of the errors points at a mutant.
+                // None of the errors points to a mutant.
                 let concerned = files.iter().filter_map(|file| edits.get(file)).flatten();
                 at_fault = concerned.map(|edit| edit.place).collect();
                 if at_fault.is_empty() {

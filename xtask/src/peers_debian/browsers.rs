@@ -30,10 +30,12 @@ pub(crate) fn run(
         Test::EarlyAnswer => ("early", "401"),
         Test::Parallel => ("parallel", "good"),
         Test::EarlyHints | Test::Trailers => {
-            return Err(Problem::Unsupported("a page cannot observe these"));
+            return Err(Problem::Unsupported(
+                "a page cannot observe interim responses and trailers",
+            ));
         }
         Test::Resumption | Test::EarlyData => {
-            return Err(Problem::Unsupported("a page cannot observe whether it happened"));
+            return Err(Problem::Unsupported("a page cannot observe resumption and early data"));
         }
         Test::KeyUpdate => ("large", "good"),
         _ => ("download", "good"),

@@ -11,7 +11,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
         return Err(Problem::Unsupported("curl only supports version 1"));
     }
     if test == Test::KeyUpdate && !server.is_ours() {
-        return Err(Problem::Unsupported("neither has an option to start a key update"));
+        return Err(Problem::Unsupported("neither endpoint has an option to start a key update"));
     }
     let site = server.start(bench, test.variant())?;
     match test {
@@ -98,7 +98,9 @@ fn early_answer(server: Server, site: &Site, bench: &Bench) -> Result<(), Proble
     let finished = curl(bench, &[&words[..], &[&url]].concat())?;
     let expected = format!("status {status}");
     ensure(finished.text.contains(&expected), || finished.text.clone())?;
-    ensure(finished.is_success, || format!("curl reports an error after it: {}", finished.text))
+    ensure(finished.is_success, || {
+        format!("curl reports an error after the response: {}", finished.text)
+    })
 }
 
 fn parallel(site: &Site, bench: &Bench) -> Result<(), Problem> {
@@ -154,7 +156,7 @@ fn early_data(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem>
     let is_early = match server {
         Server::Serve => bench.files.serve_logged("0RTT"),
         Server::Caddy => {
-            return Err(Problem::Unsupported("caddy does not show whether it happened"));
+            return Err(Problem::Unsupported("caddy does not report early data"));
         }
         _ => text.contains("x-early: 1"),
     };

@@ -59,14 +59,14 @@ const KNOWN: [Known; 6] = [
     Known {
         pairs: &[(Client::Get, Server::Haproxy), (Client::Library, Server::Haproxy)],
         test: Test::MtuDrop,
-        text: "not done",
+        text: "not finished",
         owner: Owner::Peers,
         why: "HAProxy never sends datagrams of less than 1,252 bytes when it has more to send",
     },
     Known {
         pairs: &[(Client::Get, Server::Caddy), (Client::Library, Server::Caddy)],
         test: Test::MtuDrop,
-        text: "not done",
+        text: "not finished",
         owner: Owner::Peers,
         why: "quic-go never sends datagrams of less than 1,280 bytes when it has more to send",
     },

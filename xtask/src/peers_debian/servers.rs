@@ -85,7 +85,7 @@ impl Server {
 /// Returns an address whose port is free for both UDP and TCP. The kernel assigns ports of closed
 /// TCP connections to UDP sockets.
 fn free_address() -> Result<SocketAddr, String> {
-    let failed = |error: io::Error| format!("cannot find cannot find a free port: {error}");
+    let failed = |error: io::Error| format!("cannot find a free port: {error}");
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..PORTS_TRIED {
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
@@ -211,7 +211,9 @@ fn caddy(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Command
     match variant {
         Variant::Usual | Variant::Version2 => {}
         Variant::Retry => return Err(Problem::Unsupported("caddy has no option for Retry")),
-        Variant::KeyUpdate => return Err(Problem::Unsupported("caddy has no option for it")),
+        Variant::KeyUpdate => {
+            return Err(Problem::Unsupported("caddy has no option for key updates"));
+        }
     }
     let text = format!(
         "{{

@@ -1,5 +1,5 @@
-//! The program for Windows, under Wine: it downloads from itself, and from and to the program for
-//! Linux. Wine shares the loopback interface.
+//! Runs the Windows program under Wine: it downloads from itself, and exchanges downloads with the
+//! Linux program. Wine shares the loopback interface.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,10 +19,10 @@ const INITIALIZING: Duration = Duration::from_secs(180);
 const DOWNLOAD: Duration = Duration::from_secs(180);
 /// Size of the downloaded file, in bytes.
 const SIZE: usize = 100_000_000;
-/// A DLL that Wine before 8.13 does not have.
+/// The source of a DLL that Wine lacks before version 8.13.
 const DLL: &str = include_str!("wine_bcryptprimitives.c");
 
-/// Builds the program for Windows, and returns its path.
+/// Builds the Windows program, and returns its path.
 pub(super) fn link(target: &str) -> Result<PathBuf, String> {
     let build = ["build", "--package", "clearway-cli", "--bin", "clearway", "--target", target];
     command::run(&format!("linking clearway for {target}"), &mut cargo(&build))?;
@@ -43,14 +43,15 @@ const PAIRS: [(System, System); 3] = [
     (System::Linux, System::Windows),
 ];
 
-/// Names of the file `small` in a folder on Windows.
+/// Names that refer to the file `small` in a folder on Windows.
 const FOUND: [&str; 2] = ["small", "SMALL"];
-/// Other names on Windows: of a stream, a drive, a device, and of what is hidden.
+/// Names that must not refer to a served file on Windows: a stream, a drive, a device, and hidden
+/// files.
 const NOT_FOUND: [&str; 7] =
     ["small::$DATA", "small.", "C:/small", "NUL", "..%5csmall", ".hidden/small", "HIDDEN~1/small"];
 
-/// Runs the program for Windows: downloads in each pairing, with their bytes compared; names of
-/// files; and commands that need Linux. Returns the number of these tests.
+/// Tests the Windows program: downloads in each pairing, whose bytes are compared, file names, and
+/// commands that need Linux. Returns the number of tests.
 pub(super) fn run(windows: &Path) -> Result<usize, String> {
     install::debian(&["wine", "wine64"], "wine")?;
     let linux = command::tested("clearway")?;
@@ -61,14 +62,14 @@ pub(super) fn run(windows: &Path) -> Result<usize, String> {
             .download(server, client)
             .map_err(|error| format!("server on {server:?}, client on {client:?}: {error}"))?;
     }
-    eprintln!("xtask: names of files, and commands that need Linux");
+    eprintln!("xtask: file names, and commands that need Linux");
     bench.look_up()?;
     bench.refuse("balance")?;
     bench.refuse("doctor")?;
     Ok(PAIRS.len() + 3)
 }
 
-/// The programs, and the folder with Wine's files and those that are downloaded.
+/// The programs, and the folder with Wine's files and the downloads.
 struct Bench {
     folder: PathBuf,
     windows: PathBuf,
@@ -91,7 +92,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Builds the DLL that old versions of Wine lack beside the program.
+    /// Builds the DLL that old versions of Wine lack, next to the program.
     fn build_dll(&self) -> Result<(), String> {
         let source = self.folder.join("wine_bcryptprimitives.c");
         fs::write(&source, DLL).map_err(|error| format!("{}: {error}", source.display()))?;
@@ -101,7 +102,7 @@ impl Bench {
         command::run("building a DLL that Wine lacks", &mut gcc)
     }
 
-    /// Returns a command with Wine's variables, to which the program to run has to be added.
+    /// Returns a command with Wine's environment variables; the caller adds the program to run.
     fn wine(&self) -> Command {
         let prefix = format!("WINEPREFIX={}", self.folder.join("prefix").display());
         let mut wine = Command::new("env");
@@ -121,7 +122,7 @@ impl Bench {
         }
     }
 
-    /// Returns the path of a file in the folder, as `system` names it.
+    /// Returns the path of a file in the folder, in the notation of `system`.
     fn path(&self, system: System, name: &str) -> String {
         let path = self.folder.join(name);
         match system {
@@ -131,7 +132,7 @@ impl Bench {
         }
     }
 
-    /// Starts a server for the folder `site`. Returns it with its URL.
+    /// Starts a server for the folder `site`, and returns the server and its URL.
     fn serve(&self, system: System) -> Result<(Server, String), String> {
         let mut serve = self.program(system);
         serve.args(["serve", &self.path(system, "site"), "--listen", "127.0.0.1:0"]);
@@ -139,12 +140,12 @@ impl Bench {
         let mut server = Server::start(serve, &self.folder.join("server.log"))?;
         server.wait(|log| address(log).is_some())?;
         let log = server.log();
-        Ok((server, format!("https://{}", address(&log).ok_or("no address")?)))
+        Ok((server, format!("https://{}", address(&log).ok_or("the server printed no address")?)))
     }
 
     /// Downloads `url` to the file `got`.
     fn get(&self, system: System, url: &str) -> Result<Finished, String> {
-        // It may not be there.
+        // The file may not exist.
         let _ = fs::remove_file(self.folder.join("got"));
         let mut get = self.program(system);
         get.args(["get", "--quiet", "--ca", &self.path(system, "cert.pem")]);
@@ -163,7 +164,7 @@ impl Bench {
         }
     }
 
-    /// Checks which names lead to a file on Windows, and which lead to nothing.
+    /// Checks which names refer to a file on Windows, and which do not.
     fn look_up(&self) -> Result<(), String> {
         let site = self.folder.join("site");
         let written = fs::create_dir_all(site.join(".hidden"))
@@ -177,20 +178,23 @@ impl Bench {
         for name in NOT_FOUND {
             let got = self.get(System::Linux, &format!("{url}/{name}"))?;
             if got.is_success || !got.text.contains("404 Not Found") {
-                return Err(format!("{name} should lead to nothing: {}", last_lines(&got.text)));
+                return Err(format!("{name} should not be found: {}", last_lines(&got.text)));
             }
         }
         Ok(())
     }
 
-    /// Checks that a command which needs Linux says so.
+    /// Checks that a command that needs Linux reports this.
     fn refuse(&self, command: &str) -> Result<(), String> {
         let mut program = self.program(System::Windows);
         program.args([command, "--an-option"]);
         let refused = finish(program, DOWNLOAD)?;
         match !refused.is_success && refused.text.contains("Linux") {
             true => Ok(()),
-            false => Err(format!("{command} does not refuse: {}", last_lines(&refused.text))),
+            false => Err(format!(
+                "{command} does not report that it needs Linux: {}",
+                last_lines(&refused.text)
+            )),
         }
     }
 }

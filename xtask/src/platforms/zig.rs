@@ -1,4 +1,4 @@
-//! `zig cc`, a C compiler that brings the headers of macOS and FreeBSD.
+//! `zig cc`, a C compiler that includes the headers of macOS and FreeBSD.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ pub(super) fn compiler(target: &str) -> Result<[PathBuf; 2], String> {
     let place = command::target().join("tools").join(format!("zig-{VERSION}"));
     let python = install(&place)?;
     let python = python.display();
-    // Crates name the target in Clang's notation, which zig rejects.
+    // Crates specify the target in Clang's notation, which zig rejects.
     let cc = format!(
         "#!/bin/sh
 for argument do
@@ -34,8 +34,8 @@ exec {python} -m ziglang cc -target {target} \"$@\"
     Ok([cc, script(&place.join("ar"), &ar)?])
 }
 
-/// Installs zig in a virtual environment of Python at `place`, unless it is there. Returns the path
-/// of its Python.
+/// Installs zig in a Python virtual environment at `place`, unless it is already there. Returns the
+/// path of the environment's Python.
 fn install(place: &Path) -> Result<PathBuf, String> {
     let python = place.join("bin/python");
     let is_installed = Command::new(&python).args(["-m", "ziglang", "version"]).output();
@@ -50,8 +50,8 @@ fn install(place: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Writes an executable script, unless it is there: a changed compiler would be a reason to compile
-/// everything again.
+/// Writes an executable script. An identical script is not rewritten, because a changed compiler
+/// would cause everything to be recompiled.
 fn script(path: &Path, text: &str) -> Result<PathBuf, String> {
     let failed = |error| format!("{}: {error}", path.display());
     if fs::read_to_string(path).is_ok_and(|there| there == text) {

@@ -21,7 +21,7 @@ use crate::doctor::site::{NEIGHBOUR, SENDER, Site};
 use crate::program::Program;
 use crate::waiting::pause;
 
-/// The factor by which the larger receive buffer exceeds the default, if the host permits it.
+/// The factor by which the larger receive buffer exceeds the default, if the host allows it.
 pub(super) const LARGER: u64 = 40;
 /// The port of the proxy.
 const PORT: u16 = 4433;
@@ -213,7 +213,7 @@ fn final_output(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, St
 fn verdict(programs: &Programs, again: &[&str], doctor: &Ended) -> Result<Verdict, String> {
     let failed = |why: &str| format!("the doctor: {why}: {}", doctor.said[1].trim());
     if !matches!(doctor.status, Some(0..=2)) {
-        return Err(failed("it has failed"));
+        return Err(failed("the command failed"));
     }
     let mut command = Command::new(&programs.clearway);
     let output = command.args(again).output().map_err(|error| failed(&error.to_string()))?;

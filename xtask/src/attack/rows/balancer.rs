@@ -89,7 +89,9 @@ fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
     }
     scene.check(failed == 0, || format!("{failed} of 10 new clients could not connect"));
     let outcome = ask(&mut old, SMALL);
-    scene.check(outcome.is_ok(), || format!("a client that was connected before: {outcome:?}"));
+    scene.check(outcome.is_ok(), || {
+        format!("the request of a client that was already connected failed: {outcome:?}")
+    });
     Ok(())
 }
 
@@ -108,7 +110,7 @@ fn spoofed_preface(scene: &mut Scene<'_>) -> Result<(), String> {
     http3::open(&mut spoofer, &[]);
     let outcome = ask(&mut spoofer, SMALL);
     scene.check(false, || {
-        format!("a client could claim a source address; its request: {outcome:?}")
+        format!("a client's preface was accepted as its source address; its request: {outcome:?}")
     });
     Ok(())
 }
@@ -131,7 +133,7 @@ fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut command = Command::new(&scene.site.program);
     command.args(["balance", "--listen", &own, "--backends", &path]);
     let Ok((server, address)) = start(command, &scene.log) else {
-        scene.notes.push("refused at the start".to_owned());
+        scene.notes.push("rejected at startup".to_owned());
         return Ok(());
     };
     let watch = Watch::start(server.id(), &scene.folder);

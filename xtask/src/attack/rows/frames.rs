@@ -274,7 +274,7 @@ fn retirements(scene: &mut Scene<'_>) -> Result<(), String> {
             break;
         }
     }
-    scene.notes.push(format!("{retired} IDs"));
+    scene.notes.push(format!("{retired} retired IDs"));
     scene.note_end(&attacker);
     Ok(())
 }
@@ -366,7 +366,9 @@ fn optimistic(scene: &mut Scene<'_>) -> Result<(), String> {
     }
     let closed = attacker.closed.clone();
     let is_expected = closed.as_ref().is_some_and(|closed| closed.code == PROTOCOL_VIOLATION);
-    scene.check(is_expected, || format!("after an ACK of a skipped packet number: {closed:?}"));
+    scene.check(is_expected, || {
+        format!("an ACK of a skipped packet number did not cause PROTOCOL_VIOLATION: {closed:?}")
+    });
     Ok(())
 }
 

@@ -140,7 +140,7 @@ fn tokens(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| initial(&bytes(8), &bytes(100), &[1]))
 }
 
-/// Sends one byte of the ClientHello, at the highest offset that the limit permits.
+/// Sends one byte of the ClientHello, at the highest offset that the limit allows.
 fn far_crypto(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let frame = frame::Crypto { offset: varint(65_000), data: b"x" };
@@ -151,7 +151,7 @@ fn far_crypto(scene: &mut Scene<'_>) -> Result<(), String> {
 fn id_lengths(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 5_000, |number| match number % 40 {
         length @ 0..=20 => initial(&bytes(length), &[], &[1]),
-        // Longer than QUIC version 1 permits.
+        // Longer than QUIC version 1 allows.
         length => {
             let head = [0xc3, 0, 0, 0, 1, length as u8 + 60];
             [&head, bytes(DATAGRAM - 6).as_slice()].concat()
@@ -196,9 +196,11 @@ fn amplification(scene: &mut Scene<'_>) -> Result<(), String> {
         let received = receive(&socket, Duration::from_millis(300));
         worst = worst.max(received.0 as f64 / datagram.len() as f64);
     }
-    scene.notes.push(format!("{worst:.2} times"));
-    scene.check(worst <= 3.0, || format!("{worst:.2} times the bytes that were sent"));
-    scene.check(worst > 0.0, || "no answer".to_owned());
+    scene.notes.push(format!("{worst:.2} times the received bytes"));
+    scene.check(worst <= 3.0, || {
+        format!("the server sent {worst:.2} times the bytes that it received")
+    });
+    scene.check(worst > 0.0, || "the server did not respond".to_owned());
     Ok(())
 }
 
@@ -248,9 +250,10 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = 200 * cores * (2 + began.elapsed().as_secs() as usize);
     scene.notes.push(format!("{count} resets for 5000 datagrams"));
-    scene
-        .check(count <= most, || format!("{count} stateless resets; at most {most} are permitted"));
-    scene.check(larger == 0, || format!("{larger} resets are not smaller than what triggers them"));
+    scene.check(count <= most, || format!("{count} stateless resets; at most {most} are allowed"));
+    scene.check(larger == 0, || {
+        format!("{larger} stateless resets are not smaller than the packets that trigger them")
+    });
     scene.check(tokens.len() == count, || "a reset token was used twice".to_owned());
     Ok(())
 }
@@ -277,7 +280,7 @@ fn new_token_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.until(HANDSHAKE, |attacker| !attacker.new_tokens.is_empty())?;
     let token = attacker.new_tokens.first().cloned().unwrap_or_default();
-    scene.check(!token.is_empty(), || "no NEW_TOKEN".to_owned());
+    scene.check(!token.is_empty(), || "no NEW_TOKEN frame".to_owned());
     let settings = Settings { local: elsewhere(3), ..scene.site.settings(&scene.counter) };
     let hello = Endpoint::begin(scene.address, &settings)?.first_flight();
     let socket = socket()?;
@@ -289,7 +292,7 @@ fn new_token_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let factor = received as f64 / datagram.len() as f64;
     scene.check(factor <= 3.0, || {
         format!(
-            "{factor:.2} times the bytes that were sent, with \
+            "the server sent {factor:.2} times the bytes that it received, with \
         another client's token"
         )
     });

@@ -106,7 +106,7 @@ impl Expected<'_> {
             closed.is_application == *is_application && codes.contains(&closed.code)
         });
         scene.check(is_right, || {
-            let seen = closed.map_or("no end".to_owned(), |closed| {
+            let seen = closed.map_or("an open connection".to_owned(), |closed| {
                 format!("{:#x} {:?} {}", closed.code, closed.is_application, closed.reason)
             });
             format!("{what}: expected one of {codes:x?}, not {seen}")
@@ -189,9 +189,9 @@ fn frames() -> Vec<Message> {
             [integers(&[0x06, much, 1]), b"x".into()].concat(),
             &[FRAME_ENCODING, CRYPTO_BUFFER],
         ),
-        ("KeyUpdate of TLS", vec![0x06, 0, 5, 24, 0, 0, 1, 0], &[UNEXPECTED_MESSAGE]),
+        ("TLS KeyUpdate", vec![0x06, 0, 5, 24, 0, 0, 1, 0], &[UNEXPECTED_MESSAGE]),
         (
-            "KeyUpdate that requests another one",
+            "TLS KeyUpdate that requests another KeyUpdate",
             vec![0x06, 0, 5, 24, 0, 0, 1, 1],
             &[UNEXPECTED_MESSAGE],
         ),
@@ -216,10 +216,18 @@ fn frames() -> Vec<Message> {
         ),
         ("STREAM longer than its packet", integers(&[0x0e, 0, 0, 1 << 50]), &[FRAME_ENCODING]),
         ("STREAM beyond 2^62", stream_frame(0, much, b"x", false), &[FRAME_ENCODING, FLOW_CONTROL]),
-        ("STREAM beyond flow control", stream_frame(0, 1 << 30, b"x", false), &[FLOW_CONTROL]),
-        ("STREAM beyond the limit", stream_frame(4 * 100_000, 0, b"x", false), &[STREAM_LIMIT]),
         (
-            "a unidirectional STREAM beyond the limit",
+            "STREAM beyond the flow control limit",
+            stream_frame(0, 1 << 30, b"x", false),
+            &[FLOW_CONTROL],
+        ),
+        (
+            "STREAM beyond the stream limit",
+            stream_frame(4 * 100_000, 0, b"x", false),
+            &[STREAM_LIMIT],
+        ),
+        (
+            "unidirectional STREAM beyond the stream limit",
             stream_frame(4 * 100_000 + 2, 0, b"x", false),
             &[STREAM_LIMIT],
         ),
@@ -245,7 +253,11 @@ fn frames() -> Vec<Message> {
             [integers(&[0x04, 0, 0, 1]), integers(&[0x04, 0, 0, 2])].concat(),
             &[FINAL_SIZE],
         ),
-        ("RESET_STREAM beyond flow control", integers(&[0x04, 0, 0, 1 << 40]), &[FLOW_CONTROL]),
+        (
+            "RESET_STREAM beyond the flow control limit",
+            integers(&[0x04, 0, 0, 1 << 40]),
+            &[FLOW_CONTROL],
+        ),
         (
             "RESET_STREAM of a stream that only the server sends on",
             integers(&[0x04, 3, 0, 0]),
@@ -284,7 +296,7 @@ fn frames() -> Vec<Message> {
             integers(&[0x17, (1 << 60) + 1]),
             &[FRAME_ENCODING, STREAM_LIMIT],
         ),
-        ("NEW_CONNECTION_ID without an ID", new_connection_id(1, 0, &[]), &[FRAME_ENCODING]),
+        ("NEW_CONNECTION_ID with an empty ID", new_connection_id(1, 0, &[]), &[FRAME_ENCODING]),
         ("NEW_CONNECTION_ID of 21 bytes", new_connection_id(1, 0, &[1; 21]), &[FRAME_ENCODING]),
         (
             "NEW_CONNECTION_ID that retires itself",
@@ -316,7 +328,11 @@ fn frames() -> Vec<Message> {
         0x02, 0x04, 0x05, 0x06, 0x0f, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x18, 0x19, 0x1a, 0x1b,
         0x1c, 0x1d, 0x24,
     ] {
-        messages.push((format!("only the type of frame {kind:#x}"), vec![kind], &[FRAME_ENCODING]));
+        messages.push((
+            format!("frame {kind:#x} without its fields"),
+            vec![kind],
+            &[FRAME_ENCODING],
+        ));
     }
     messages
 }
@@ -329,7 +345,7 @@ fn halfway(scene: &Scene<'_>) -> Result<Endpoint, String> {
     let has_keys = client.until(scene::HANDSHAKE, |client| client.has_keys(HANDSHAKE))?;
     match has_keys {
         true => Ok(client),
-        false => Err("no answer to a ClientHello".to_owned()),
+        false => Err("no response to a ClientHello".to_owned()),
     }
 }
 
@@ -353,8 +369,8 @@ fn reserved_bits(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Sends frames that are not permitted in Initial and Handshake packets (RFC 9000 §12.4), and
-/// messages that TLS does not permit there.
+/// Sends frames that are not allowed in Initial and Handshake packets (RFC 9000 §12.4), and
+/// messages that TLS does not allow there.
 fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
     let mut messages = named(vec![
         ("RESET_STREAM", integers(&[0x04, 0, 0, 0]), &[VIOLATION]),
@@ -371,7 +387,7 @@ fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
         ("RETIRE_CONNECTION_ID", integers(&[0x19, 0]), &[VIOLATION]),
         ("PATH_CHALLENGE", vec![0x1a; 9], &[VIOLATION]),
         ("PATH_RESPONSE", vec![0x1b; 9], &[VIOLATION]),
-        ("CONNECTION_CLOSE of the application", vec![0x1d, 0, 0], &[VIOLATION]),
+        ("application CONNECTION_CLOSE", vec![0x1d, 0, 0], &[VIOLATION]),
         ("HANDSHAKE_DONE", vec![0x1e], &[VIOLATION]),
         ("DATAGRAM", vec![0x31, 1, 0], &[VIOLATION]),
         ("an unknown frame", vec![0x21], &[FRAME_ENCODING, VIOLATION]),
@@ -385,10 +401,10 @@ fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
     ]);
     if space == HANDSHAKE {
         messages.extend(named(vec![
-            ("KeyUpdate of TLS", vec![0x06, 0, 5, 24, 0, 0, 1, 0], &[UNEXPECTED_MESSAGE]),
+            ("TLS KeyUpdate", vec![0x06, 0, 5, 24, 0, 0, 1, 0], &[UNEXPECTED_MESSAGE]),
             ("EndOfEarlyData", vec![0x06, 0, 4, 5, 0, 0, 0], &[UNEXPECTED_MESSAGE]),
             (
-                "ClientHello again",
+                "a second ClientHello",
                 vec![0x06, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0],
                 &[UNEXPECTED_MESSAGE, DECODE_ERROR],
             ),

@@ -80,7 +80,9 @@ fn metrics(scene: &mut Scene<'_>) -> Result<(), String> {
     std::thread::sleep(Duration::from_secs(1));
     let mut client = scene.attacker()?;
     let answer = ask(&mut client, "/other.txt");
-    scene.check(answer.is_ok(), || format!("a file that was not open before: {answer:?}"));
+    scene.check(answer.is_ok(), || {
+        format!("the request for a file that was not open yet failed: {answer:?}")
+    });
     Ok(())
 }
 
@@ -153,7 +155,7 @@ fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
         }
     }
     let [inside, secret] = counts;
-    scene.notes.push(format!("{inside} of 2000 were from inside the folder"));
+    scene.notes.push(format!("{inside} of 2000 responses were from inside the folder"));
     scene.check(secret == 0, || format!("{secret} of 2000 responses were from outside the folder"));
     outcome
 }
@@ -288,7 +290,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     rustix::thread::set_name(&old).map_err(|error| error.to_string())?;
     let text = text?.text;
     let is_named = text.contains("[31mE");
-    scene.check(is_named, || "the doctor does not name the process".to_owned());
+    scene.check(is_named, || "the doctor's output does not contain the process's name".to_owned());
     let found = text.chars().find(|letter| is_dangerous(*letter));
     scene.check(found.is_none(), || format!("the doctor prints {:?}", found.unwrap_or_default()));
     Ok(())

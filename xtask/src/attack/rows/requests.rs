@@ -265,7 +265,7 @@ fn unknown_frame(scene: &mut Scene<'_>) -> Result<(), String> {
     let answer = attacker.streams.get(&stream);
     let is_refused = attacker.closed.is_some()
         || answer.is_some_and(|answer| answer.reset.is_some() || !answer.data.is_empty());
-    scene.check(is_refused, || "HEADERS of 2^60 bytes were not refused".to_owned());
+    scene.check(is_refused, || "a HEADERS frame of 2^60 bytes was not rejected".to_owned());
     Ok(())
 }
 
@@ -390,7 +390,7 @@ fn unknown_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Uploads content to a server that does not want any, as fast as its flow control windows permit.
+/// Uploads content to a server that does not want any, as fast as its flow control windows allow.
 fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..40 {

@@ -114,7 +114,7 @@ fn slow_readers(scene: &mut Scene<'_>, is_old: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens one connection with as many streams as permitted.
+/// Opens one connection with as many streams as possible.
 fn one_reader(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut endpoint = connect(scene, stingy(), false)?;
     for _ in 0..98 {
@@ -173,7 +173,7 @@ fn trickle(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens 200 connections that each send as much as the windows permit, with the first byte missing.
+/// Opens 200 connections that each fill their flow control windows, with the first byte missing.
 fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     let mut refused = 0;

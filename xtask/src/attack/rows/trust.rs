@@ -330,7 +330,7 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Sends certificate chains that are as expensive to verify as the limits permit.
+/// Sends certificate chains that are as expensive to verify as possible within the limits.
 fn bombs(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     let (server, address) = site.serve(scene, MUST_A)?;

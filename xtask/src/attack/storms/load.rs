@@ -185,7 +185,7 @@ impl Member {
                 let status = http3::status(answer);
                 self.endpoint.streams.remove(&pending.stream);
                 if status != Some(200) {
-                    return self.note(record, format!("status {status:?}"));
+                    return self.note(record, format!("unexpected status {status:?}"));
                 }
                 if let Ok(mut record) = record.lock() {
                     record.requests += 1;
@@ -196,7 +196,7 @@ impl Member {
             // A request that the server has not processed may be retried (RFC 9114 §5.2).
             Some(answer) if answer.reset == Some(0x10b) && self.is_gone => return,
             Some(answer) if answer.reset.is_some() => {
-                let reset = format!("reset with {:?}", answer.reset);
+                let reset = format!("the stream was reset with {:?}", answer.reset);
                 return self.note(record, reset);
             }
             _ => {}

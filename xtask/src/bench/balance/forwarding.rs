@@ -183,7 +183,7 @@ fn conclusion(series: &Series) -> Option<String> {
     let (offered, reached) = (middle(series, |run| run.offered), middle(series, |run| run.reached));
     let name = if is_ours(series.kind) { format!("balancer, {name}") } else { (*name).to_owned() };
     Some(format!(
-        "{case}, {name}: {reached:.0} of {offered:.0} datagrams/s, {:.1} at once; {}",
+        "{case}, {name}: {reached:.0} of {offered:.0} datagrams/s, {:.1} per batch; {}",
         middle(series, |run| run.at_once),
         last.loss()
     ))
@@ -240,7 +240,7 @@ mod tests {
         assert!(results.failures.is_empty());
         assert_eq!(
             results.conclusions[0],
-            "batches, balancer, with prefaces: 400 of 800 datagrams/s, 50.0 at once; 50.0 % lost, \
+            "batches, balancer, with prefaces: 400 of 800 datagrams/s, 50.0 per batch; 50.0 % lost, \
              dropped by the full buffer of the proxy's socket"
         );
         assert_eq!(results.conclusions.len(), 4);

@@ -54,7 +54,7 @@ fn too_slow(figure: &Figure) -> Option<String> {
         |name: &str| case.strip_prefix("routing, ").is_some_and(|it| it.starts_with(name));
     let limit = LIMITS.into_iter().find(|(name, _)| is_meant(name)).map(|(_, limit)| limit)?;
     let is_too_slow = middle > limit;
-    is_too_slow.then(|| format!("{case}: {middle:.0} ns; at most {limit:.0} ns are permitted"))
+    is_too_slow.then(|| format!("{case}: {middle:.0} ns; at most {limit:.0} ns are allowed"))
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn each_form_has_its_limit() {
         assert_eq!(said("plain", "[149.5, 900, 20]"), None);
-        let expected = "routing, plain: 151 ns; at most 150 ns are permitted".to_owned();
+        let expected = "routing, plain: 151 ns; at most 150 ns are allowed".to_owned();
         assert_eq!(said("plain", "[151, 152, 20]"), Some(expected));
         assert_eq!(said("encrypted, one pass", "[249]"), None);
         assert!(said("encrypted, four passes", "[251]").is_some());

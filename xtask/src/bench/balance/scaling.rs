@@ -114,7 +114,7 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     match most > PERCENT as f64 * EXCEEDED {
         false => Ok(()),
         true => Err(format!(
-            "a thread used {most:.0} % of a core although its cgroup permits {PERCENT} %: the \
+            "a thread used {most:.0} % of a core although its cgroup allows {PERCENT} %: the \
              kernel does not enforce the limit here"
         )),
     }
@@ -143,7 +143,7 @@ fn report(all: &[Series; 3], has_shares: bool, results: &mut Results) {
     if !has_shares && ratio > MAX_COST {
         results.failures.push(format!(
             "two threads need {ratio:.2} times the CPU time of one; at most {MAX_COST:.2} times \
-             are permitted"
+             are allowed"
         ));
     }
 }

@@ -11,13 +11,13 @@ use crate::mirror::mirror;
 
 /// The release of Debian.
 const SUITE: &str = "bookworm";
-/// Packages beside the minimal system: what reads the pages and the completion scripts, and an
-/// init system for the units.
+/// Packages in addition to the minimal system: readers for the manual pages and completion scripts,
+/// and an init system for the units.
 const PACKAGES: &str = "man-db,zsh,fish,dbus,systemd-sysv";
-/// Programs of this machine that are needed, with the packages that they are in.
+/// Programs that this machine needs, with the packages that contain them.
 const TOOLS: [(&str, &str); 2] =
     [("debootstrap", "debootstrap"), ("systemd-nspawn", "systemd-container")];
-/// The beginning of each script: errors end it, and it runs in an empty folder.
+/// The beginning of each script, which exits at the first error and runs in an empty folder.
 const PRELUDE: &str = "set -eu -o pipefail\ncd \"$(mktemp --directory)\"\n";
 /// Runs a script when the system has booted. The container then exits, with status 1 after a
 /// failure.
@@ -68,7 +68,7 @@ impl System {
         Ok(system)
     }
 
-    /// Returns this machine's path of a path in the system.
+    /// Returns the path on this machine of a path in the system.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -122,7 +122,8 @@ impl System {
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Returns a command that runs a program in a container, which the kernel ends with it.
+    /// Returns a command that runs a program in a container. When the command exits, the kernel
+    /// ends the program.
     fn container(&self) -> Command {
         let mut command = Command::new("systemd-nspawn");
         command.args(["--quiet", "--register=no", "--keep-unit", "--private-network"]);

@@ -24,26 +24,26 @@ const DECODER: u64 = 0x202;
 pub(super) fn control() -> Vec<Known> {
     let id = |kind, id| http3_frame(kind, &varint_bytes(id));
     vec![
-        ("SETTINGS again", vec![4, 0], &[UNEXPECTED]),
+        ("a second SETTINGS", vec![4, 0], &[UNEXPECTED]),
         ("DATA", http3_frame(DATA, b"data"), &[UNEXPECTED]),
         ("HEADERS", get(SMALL), &[UNEXPECTED]),
         ("PUSH_PROMISE", http3_frame(5, &[0, 0, 0, 0xd1]), &[UNEXPECTED]),
-        ("PRIORITY of HTTP/2", http3_frame(2, &[0; 5]), &[UNEXPECTED]),
-        ("PING of HTTP/2", http3_frame(6, &[0; 8]), &[UNEXPECTED]),
-        ("WINDOW_UPDATE of HTTP/2", http3_frame(8, &[0; 4]), &[UNEXPECTED]),
-        ("CONTINUATION of HTTP/2", http3_frame(9, &[]), &[UNEXPECTED]),
+        ("HTTP/2 PRIORITY", http3_frame(2, &[0; 5]), &[UNEXPECTED]),
+        ("HTTP/2 PING", http3_frame(6, &[0; 8]), &[UNEXPECTED]),
+        ("HTTP/2 WINDOW_UPDATE", http3_frame(8, &[0; 4]), &[UNEXPECTED]),
+        ("HTTP/2 CONTINUATION", http3_frame(9, &[]), &[UNEXPECTED]),
         ("GOAWAY with an increasing ID", [id(7, 0), id(7, 8)].concat(), &[ID_ERROR]),
-        ("GOAWAY without an ID", http3_frame(7, &[]), &[FRAME_ERROR]),
+        ("empty GOAWAY", http3_frame(7, &[]), &[FRAME_ERROR]),
         ("GOAWAY with trailing bytes", http3_frame(7, &[0, 0]), &[FRAME_ERROR]),
-        ("GOAWAY with half an ID", http3_frame(7, &[0x40]), &[FRAME_ERROR]),
+        ("GOAWAY with a truncated ID", http3_frame(7, &[0x40]), &[FRAME_ERROR]),
         ("MAX_PUSH_ID that decreases", [id(0x0d, 9), id(0x0d, 8)].concat(), &[ID_ERROR]),
-        ("MAX_PUSH_ID without an ID", http3_frame(0x0d, &[]), &[FRAME_ERROR]),
+        ("empty MAX_PUSH_ID", http3_frame(0x0d, &[]), &[FRAME_ERROR]),
         ("MAX_PUSH_ID with trailing bytes", http3_frame(0x0d, &[0, 0]), &[FRAME_ERROR]),
-        ("CANCEL_PUSH of an unknown push", id(3, 0), &[ID_ERROR]),
-        ("CANCEL_PUSH without an ID", http3_frame(3, &[]), &[FRAME_ERROR, ID_ERROR]),
-        ("PRIORITY_UPDATE without an ID", http3_frame(0xf0700, &[]), &[FRAME_ERROR]),
-        ("PRIORITY_UPDATE of a unidirectional stream", id(0xf0700, 2), &[ID_ERROR]),
-        ("PRIORITY_UPDATE of a push", id(0xf0701, 0), &[ID_ERROR]),
+        ("CANCEL_PUSH for an unknown push", id(3, 0), &[ID_ERROR]),
+        ("empty CANCEL_PUSH", http3_frame(3, &[]), &[FRAME_ERROR, ID_ERROR]),
+        ("empty PRIORITY_UPDATE", http3_frame(0xf0700, &[]), &[FRAME_ERROR]),
+        ("PRIORITY_UPDATE for a unidirectional stream", id(0xf0700, 2), &[ID_ERROR]),
+        ("PRIORITY_UPDATE for a push", id(0xf0701, 0), &[ID_ERROR]),
         (
             "PRIORITY_UPDATE of 2^30 bytes",
             [integers(&[0xf0700, 1 << 30]), vec![0; 100]].concat(),
@@ -60,15 +60,15 @@ pub(super) fn first_frames() -> Vec<Known> {
         ("GOAWAY", http3_frame(7, &[0]), &[MISSING_SETTINGS]),
         ("MAX_PUSH_ID", http3_frame(0x0d, &[0]), &[MISSING_SETTINGS]),
         ("a reserved frame", http3_frame(0x21, &[]), &[MISSING_SETTINGS]),
-        ("ENABLE_PUSH of HTTP/2", settings(&[2, 0]), &[SETTINGS_ERROR]),
-        ("MAX_CONCURRENT_STREAMS of HTTP/2", settings(&[3, 9]), &[SETTINGS_ERROR]),
-        ("INITIAL_WINDOW_SIZE of HTTP/2", settings(&[4, 9]), &[SETTINGS_ERROR]),
-        ("MAX_FRAME_SIZE of HTTP/2", settings(&[5, 9]), &[SETTINGS_ERROR]),
+        ("HTTP/2 ENABLE_PUSH", settings(&[2, 0]), &[SETTINGS_ERROR]),
+        ("HTTP/2 MAX_CONCURRENT_STREAMS", settings(&[3, 9]), &[SETTINGS_ERROR]),
+        ("HTTP/2 INITIAL_WINDOW_SIZE", settings(&[4, 9]), &[SETTINGS_ERROR]),
+        ("HTTP/2 MAX_FRAME_SIZE", settings(&[5, 9]), &[SETTINGS_ERROR]),
         ("a duplicate setting", settings(&[1, 0, 1, 0]), &[SETTINGS_ERROR]),
         ("ENABLE_CONNECT_PROTOCOL of 2", settings(&[8, 2]), &[SETTINGS_ERROR]),
         ("H3_DATAGRAM of 2", settings(&[0x33, 2]), &[SETTINGS_ERROR]),
         ("a setting without a value", settings(&[1]), &[FRAME_ERROR, SETTINGS_ERROR]),
-        ("half a setting", http3_frame(4, &[1, 0x40]), &[FRAME_ERROR, SETTINGS_ERROR]),
+        ("a truncated setting", http3_frame(4, &[1, 0x40]), &[FRAME_ERROR, SETTINGS_ERROR]),
         (
             "3,000 settings",
             settings(&(0..3_000).flat_map(|number| [0x1000 + number, number]).collect::<Vec<_>>()),
@@ -86,10 +86,14 @@ pub(super) fn streams() -> Vec<Known> {
     let capacity = prefixed(0x20, 5, 4_000);
     vec![
         ("a second control stream", vec![0, 4, 0], &[STREAM_CREATION]),
-        ("a push stream of a client", vec![1, 0], &[STREAM_CREATION]),
+        ("a push stream opened by a client", vec![1, 0], &[STREAM_CREATION]),
         ("an endless integer on the decoder stream", encoder(&endless), &[ENCODER]),
-        ("a table that is too large", encoder(&prefixed(0x20, 5, 1 << 30)), &[ENCODER]),
-        ("an insertion without a table", encoder(&[0x41, b'a', 1, b'b']), &[ENCODER]),
+        (
+            "a dynamic table capacity that is too large",
+            encoder(&prefixed(0x20, 5, 1 << 30)),
+            &[ENCODER],
+        ),
+        ("an insertion without a dynamic table", encoder(&[0x41, b'a', 1, b'b']), &[ENCODER]),
         (
             "a name that is not in the static table",
             encoder(&[capacity.clone(), prefixed(0xc0, 6, 99), vec![1, b'x']].concat()),
@@ -120,9 +124,13 @@ pub(super) fn streams() -> Vec<Known> {
             &[ENCODER],
         ),
         ("an endless integer on the encoder stream", decoder(&endless), &[DECODER]),
-        ("an acknowledgment of no section", decoder(&prefixed(0x80, 7, 400)), &[DECODER]),
-        ("an increment of 0", decoder(&[0]), &[DECODER]),
-        ("an increment beyond what was inserted", decoder(&prefixed(0, 6, 4_000)), &[DECODER]),
+        ("an acknowledgment without a section", decoder(&prefixed(0x80, 7, 400)), &[DECODER]),
+        ("an Insert Count Increment of 0", decoder(&[0]), &[DECODER]),
+        (
+            "an Insert Count Increment beyond the inserted entries",
+            decoder(&prefixed(0, 6, 4_000)),
+            &[DECODER],
+        ),
     ]
 }
 
@@ -143,7 +151,7 @@ pub(super) fn request_streams() -> Vec<Known> {
         ("CANCEL_PUSH", id(3), &[UNEXPECTED]),
         ("PUSH_PROMISE", http3_frame(5, &[0, 0, 0, 0xd1]), &[UNEXPECTED]),
         ("PRIORITY_UPDATE", http3_frame(0xf0700, &[0]), &[UNEXPECTED]),
-        ("PING of HTTP/2", http3_frame(6, &[0; 8]), &[UNEXPECTED]),
+        ("HTTP/2 PING", http3_frame(6, &[0; 8]), &[UNEXPECTED]),
         ("SETTINGS after HEADERS", after(http3_frame(4, &[])), &[UNEXPECTED]),
         ("DATA after trailers", with(&[trailers(), http3_frame(DATA, b"x")]), &[UNEXPECTED]),
         ("HEADERS after trailers", with(&[trailers(), trailers()]), &[UNEXPECTED]),
@@ -158,7 +166,7 @@ pub(super) fn request_streams() -> Vec<Known> {
             &[DECOMPRESSION],
         ),
         ("a base below 0", lines(&[0, 0x85, 0xd1]), &[DECOMPRESSION]),
-        ("no prefix", lines(&[0]), &[DECOMPRESSION]),
+        ("a field section without a prefix", lines(&[0]), &[DECOMPRESSION]),
         ("a truncated name", lines(&[0, 0, 0x27, 60, b'x']), &[DECOMPRESSION]),
         ("a truncated value", lines(&[0, 0, 0x51, 100, b'x']), &[DECOMPRESSION]),
         (
@@ -185,10 +193,10 @@ pub(super) fn ends() -> Vec<Known> {
     let whole = get(SMALL);
     let half = whole[..whole.len() / 2].to_vec();
     vec![
-        ("half a HEADERS frame", half, &[FRAME_ERROR]),
-        ("only the type of a frame", vec![1], &[FRAME_ERROR]),
-        ("half a length", vec![1, 0x40], &[FRAME_ERROR]),
-        ("half a DATA frame", [whole.clone(), vec![0, 9, 1]].concat(), &[FRAME_ERROR]),
-        ("half an unknown frame", [whole, vec![0x21, 9, 1]].concat(), &[FRAME_ERROR]),
+        ("a truncated HEADERS frame", half, &[FRAME_ERROR]),
+        ("a frame type without a length", vec![1], &[FRAME_ERROR]),
+        ("a truncated frame length", vec![1, 0x40], &[FRAME_ERROR]),
+        ("a truncated DATA frame", [whole.clone(), vec![0, 9, 1]].concat(), &[FRAME_ERROR]),
+        ("a truncated unknown frame", [whole, vec![0x21, 9, 1]].concat(), &[FRAME_ERROR]),
     ]
 }
