@@ -27,7 +27,7 @@ export interface Ends {
   readonly other: End;
 }
 
-/** The fraction of packets that must agree if the traces do not name their connection. */
+/** The fraction of packets that must agree if the traces do not identify their connection. */
 const AGREEING = 0.9;
 /** The minimum number of compared packets in each direction. */
 const COMPARED = 10;
@@ -57,7 +57,7 @@ export function endsOf(main: Trace, other: Trace): Ends | null {
 
 /**
  * Whether the packets prove that the traces are from one connection: in each direction, nine of ten received packets agree with a sent one. Numbers begin
- * at 0 in every connection, and in a download nearly all packets are as large as the path permits: such packets agree in any two downloads, and the first few
+ * at 0 in every connection, and in a download nearly all packets have the maximum size of the path: such packets agree in any two downloads, and the first few
  * of a handshake in any two connections of a server. Therefore the same must hold for packets whose size is not the most common one in their direction, and there
  * must be enough of them.
  */

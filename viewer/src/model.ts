@@ -72,11 +72,11 @@ export class Marks {
     /** The index of the packet that it happened to, or `NO_PACKET`. */
     public packet: Uint32Array,
     public length: number,
-    /** The number of packets that each mark stands for; null: one each. */
+    /** The number of packets that each mark represents; null: one each. */
     public count: Float64Array | null = null,
   ) {}
 
-  /** The number of packets that all marks together stand for. */
+  /** The number of packets that all marks together represent. */
   get total(): number {
     return this.count === null ? this.length : this.count.subarray(0, this.length).reduce((sum, count) => sum + count, 0);
   }

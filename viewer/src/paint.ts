@@ -51,7 +51,7 @@ function visible(area: Area, lane: Lane): [number, number] {
 
 /**
  * Draws segments as boxes with their names. Where states alternate too fast to be distinguished, each pixel column is divided in proportion to their
- * time; a state that occurred is at least one pixel high, and a label names the states and the number of changes.
+ * time; a state that occurred is at least one pixel high, and a label lists the states and the number of changes.
  */
 export function paintStates(area: Area, lane: Lane): void {
   const [begin, end] = visible(area, lane);
