@@ -11,12 +11,13 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// How much is written of a datagram: a long header to the end of the longest destination connection ID.
+// The number of bytes of a datagram to print: a long header to the end of the longest destination connection ID.
 const beginning = 26
 
-// unknown counts the datagrams that belong to no connection and begin none. quic-go says so unless it answers with a stateless
-// reset, which it does only with a key for that; this program gives it none. The event does not have the connection ID, so the
-// datagram is looked at where it is received: quic-go processes each before it receives the next, on the same goroutine.
+// unknown counts the datagrams that belong to no connection and begin none. quic-go reports an event for each, unless it
+// answers with a stateless reset, which requires a key that this program does not set. The event does not contain the
+// connection ID, so the datagram is stored when it is received: quic-go processes each before it receives the next, on the
+// same goroutine.
 type unknown struct {
 	net.PacketConn
 	count  atomic.Uint64
@@ -30,10 +31,10 @@ func (u *unknown) ReadFrom(buffer []byte) (int, net.Addr, error) {
 	return length, from, err
 }
 
-// RecordEvent is called for what happens outside of connections.
+// RecordEvent is called for events outside of connections.
 func (u *unknown) RecordEvent(event qlogwriter.Event) {
 	if dropped, ok := event.(qlog.PacketDropped); ok && dropped.Trigger == qlog.PacketDropUnknownConnectionID {
-		fmt.Fprintf(os.Stderr, "a datagram of no connection begins=%x\n", u.latest)
+		fmt.Fprintf(os.Stderr, "a datagram that belongs to no connection begins=%x\n", u.latest)
 		u.count.Add(1)
 	}
 }
@@ -41,7 +42,7 @@ func (u *unknown) RecordEvent(event qlogwriter.Event) {
 // Close is called when the transport is closed. The socket ends with this program.
 func (u *unknown) Close() error { return nil }
 
-// offer answers every request over HTTP/1.1 at the address with the count, in Prometheus' text format.
+// offer serves the count over HTTP/1.1 at the address, in Prometheus' text format.
 func (u *unknown) offer(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
