@@ -37,7 +37,7 @@ pub(crate) struct ServerOptions {
     shards: NonZeroUsize,
 }
 
-/// The ways to write a server.
+/// The APIs for writing a server.
 #[derive(Clone, Copy, ValueEnum)]
 enum Face {
     /// On the shard's thread, by a `Handler`.

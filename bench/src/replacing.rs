@@ -38,7 +38,7 @@ pub(crate) struct ReplacingOptions {
     /// The address of the server, whose certificate must be for `localhost`.
     #[arg(long)]
     connect: SocketAddr,
-    /// The requested benchmark.
+    /// The path to request.
     #[arg(long)]
     path: String,
     /// Bytes in each response.
@@ -174,7 +174,7 @@ impl Load {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Err(format!("{ATTEMPTS} connections in a row did not process it"))
+        Err(format!("{ATTEMPTS} connections in a row did not process the request"))
     }
 
     async fn ask_once(&self, client: &Client) -> Result<(StatusCode, usize), Error> {

@@ -23,7 +23,7 @@ const FIRST_BYTE: u8 = 0x40;
 
 #[derive(Args)]
 pub(crate) struct RoutingOptions {
-    /// Number of datagrams in a round, each with a connection ID of its own.
+    /// Number of datagrams in a round, each with its own connection ID.
     #[arg(long, default_value_t = 100_000)]
     datagrams: usize,
     /// Number of servers.

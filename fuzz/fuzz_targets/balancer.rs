@@ -1,5 +1,6 @@
-//! Fuzzes the load balancer: whatever clients send and servers answer, each datagram is forwarded
-//! to a server in the pool or dropped for a reason, and the stored state stays within its limits.
+//! Fuzzes the load balancer: regardless of what clients send and servers respond, each datagram is
+//! forwarded to a server in the pool or dropped for a reason, and the stored state stays within its
+//! limits.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ fn server(number: u8) -> Server {
 fn pool() -> Pool {
     let codec = |config, key| {
         let config = ConfigId::new(config).expect("0 or 1");
-        IdCodec::new(config, 2, 6, key).expect("lengths that QUIC-LB permits")
+        IdCodec::new(config, 2, 6, key).expect("lengths that QUIC-LB allows")
     };
     let codecs = vec![codec(0, None), codec(1, Some([7; 16]))];
     Pool::new(codecs, (1..4).map(server).collect()).expect("three different servers")

@@ -2,7 +2,8 @@
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
 # usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go aioquic (default: all)
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, a missing toolchain or a
-# failed build is an error, not a reason to skip that peer, and peers in Rust are optimised little, since nothing is measured.
+# failed build is an error, not a reason to skip that peer, and peers in Rust are built with little optimization, since
+# nothing is measured.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -78,7 +78,8 @@ pair() {
     stop "$1"
 }
 
-# Runs a transfer, which has to move so many bytes: those, a title, and the client's name, command and options.
+# Runs a transfer, which must transfer the given number of bytes: arguments are this number, a title, and the client's name,
+# command and options.
 transfer() {
     bytes=$1 title=$2 client=$3
     shift 3

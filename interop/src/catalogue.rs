@@ -14,7 +14,7 @@ const USUAL: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
-    /// The letter that stands for the test in the matrix.
+    /// The letter that represents the test in the matrix.
     pub(crate) letter: &'static str,
     /// The TESTCASE values of the client and of the server, which say what each endpoint must do.
     pub(crate) client_case: Case,

@@ -115,7 +115,7 @@ fn say(line: &str) {
 }
 
 fn say_what_is_left_out() {
-    eprintln!("interop: the endpoints run on loopback addresses; these tests are left out:");
+    eprintln!("interop: the endpoints run on loopback addresses; these tests are skipped:");
     for test in &catalogue::TESTS {
         if let Some(reason) = environment::Kind::Loopback.leaves_out(test) {
             eprintln!("interop:   {} {}: {reason}", test.letter, test.name);

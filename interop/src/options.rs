@@ -145,7 +145,7 @@ fn default_jobs() -> usize {
 
 fn test(name: &str) -> Result<&'static Test, String> {
     let names = || TESTS.iter().map(|test| test.name).collect::<Vec<_>>().join(", ");
-    catalogue::find(name).ok_or_else(|| format!("the tests are {}", names()))
+    catalogue::find(name).ok_or_else(|| format!("unknown test {name}: expected one of {}", names()))
 }
 
 #[cfg(test)]

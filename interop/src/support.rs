@@ -210,7 +210,8 @@ mod tests {
         }
     }
 
-    /// The reason for a known failure names the failing version, which must be the one in `peers/`.
+    /// The reason for a known failure states the failing version, which must be the one in
+    /// `peers/`.
     #[test]
     fn known_failures_are_those_of_the_versions_in_use() {
         let peers = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");

@@ -8,8 +8,7 @@ use crate::stack::{Controller, Stack};
 
 /// Minimum goodput in kilobits per second without cross traffic, with CUBIC and with BBR.
 const LEAST_ALONE: f64 = 9400.0;
-/// Permitted goodput of Clearway's CUBIC next to a TCP connection with CUBIC, in kilobits per
-/// second.
+/// Allowed goodput of Clearway's CUBIC next to a TCP connection with CUBIC, in kilobits per second.
 const BESIDE_TCP: std::ops::RangeInclusive<f64> = 4200.0..=6200.0;
 /// Delay of the relay above which it may have affected a measurement.
 const LATE: Duration = Duration::from_millis(5);

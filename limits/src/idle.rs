@@ -37,7 +37,7 @@ pub const LARGE_CONTENT: usize = 100_000;
 /// Size of the content of a small response in bytes.
 pub const SMALL_CONTENT: usize = 1_024;
 
-/// A connection's stage of work that is counted.
+/// The stage of a connection in which work is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The handshake is still in progress.

@@ -138,7 +138,7 @@ impl InShard {
         Self { shared, opening, running: Vec::new() }
     }
 
-    /// Starts the queued requests, as many as the server permits.
+    /// Starts the queued requests, up to the server's stream limit.
     fn begin(&mut self, connection: &mut Connection) {
         let shared = self.shared.clone();
         let mut waiting = shared.asked();

@@ -13,7 +13,7 @@ use super::datagram;
 use crate::Outcome;
 use crate::batches::{Received, Socket};
 
-/// Number of receive calls on one socket before it is the next socket's turn.
+/// Number of receive calls on one socket before switching to the next one.
 const CALLS: usize = 4;
 
 #[derive(Args)]

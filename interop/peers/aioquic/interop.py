@@ -20,8 +20,8 @@ from aioquic.tls import CipherSuite
 
 # The exit status for a test that is not supported.
 UNSUPPORTED = 127
-# What aioquic's own image for the public runner supports (docker/run_endpoint.sh of its repository), by the names of
-# what the endpoints do.
+# The tests that aioquic's own image for the public runner supports (docker/run_endpoint.sh of its repository), by the names
+# that the runner passes to the endpoints.
 COMMON = "handshake transfer retry resumption zerortt http3 multiconnect chacha20 v2"
 CASES = {"client": f"{COMMON} keyupdate".split(), "server": f"{COMMON} keyupdate".split()}
 

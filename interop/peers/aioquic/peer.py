@@ -279,7 +279,7 @@ def arguments():
     client.add_argument("--qlog", help="directory for qlog files, one per connection")
     client.add_argument("url", help="https://localhost:PORT/path")
     commands.add_parser(
-        "interop", help="do what the public interop runner's variables in the environment ask for"
+        "interop", help="perform the test that the public interop runner's environment variables request"
     ).set_defaults(run=None)
     return parser.parse_args()
 

@@ -61,12 +61,12 @@ func download(arguments []string) error {
 	return summarize(responses, seconds, *output)
 }
 
-// wanted is what a client does on each connection.
+// wanted describes the requests of a client on each connection.
 type wanted struct {
 	target *url.URL
-	// How many bytes to upload; -1 to download.
+	// The number of bytes to upload; -1 to download.
 	upload int64
-	// Where the first body goes; - is standard output.
+	// The file for the first body; - is standard output.
 	output string
 	count  int
 }

@@ -19,10 +19,10 @@ const (
 	largestDatagram  = 1452
 )
 
-// How many connections are opened at the same time.
+// The maximum number of concurrent handshakes.
 const opening = 32
 
-// How much is read from a stream at once.
+// The number of bytes to read from a stream per call.
 const bufferSize = 256 << 10
 
 func mtuFlag(flags *flag.FlagSet) *int {
@@ -53,8 +53,8 @@ func quicConfig(qlogDirectory string, datagramSize int) (*quic.Config, error) {
 	return config, nil
 }
 
-// listenOn listens for connections with one application protocol, and prints the address. adjust may set what else the
-// transport needs, before it begins.
+// listenOn listens for connections with one application protocol, and prints the address. adjust may change other settings
+// of the transport first.
 func listenOn(listen, cert, key, protocol string, adjust func(*quic.Transport), config *quic.Config) (*quic.Transport, *quic.EarlyListener, error) {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -115,7 +115,7 @@ func openAll(tlsConfig *tls.Config, connect string, count int, config *quic.Conf
 	return transport, opened, nil
 }
 
-// closeAll closes connections and their socket, when the peer has been told.
+// closeAll closes connections and their socket, after CONNECTION_CLOSE has been sent.
 func closeAll(transport *quic.Transport, opened []*quic.Conn, code quic.ApplicationErrorCode) {
 	for _, connection := range opened {
 		connection.CloseWithError(code, "")

@@ -16,10 +16,10 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// A handshake that takes longer has failed.
+// A handshake that takes longer counts as failed.
 const handshakeTimeout = 20 * time.Second
 
-// How many connections stay open after their handshake: a ticket arrives a round trip after it.
+// The number of connections that stay open after their handshake, because a ticket arrives one round trip later.
 const openHandshakes = 64
 
 // handshakes makes handshakes and prints how long each took.
@@ -55,7 +55,7 @@ func handshakes(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	// quic-go ends a handshake after twice this time, and when nothing has arrived for as long as this.
+	// quic-go ends a handshake after twice this time, or after this time without a received packet.
 	config.HandshakeIdleTimeout = handshakeTimeout
 	remote, err := net.ResolveUDPAddr("udp", *connect)
 	if err != nil {

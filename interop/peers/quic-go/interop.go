@@ -24,7 +24,7 @@ import (
 )
 
 // The tests that quic-go's own programs for the public interop runner support (interop/client and interop/server of
-// its module); they end with 127 for all others.
+// its module); they exit with 127 for all others.
 var (
 	clientCases = "handshake transfer retry keyupdate chacha20 multiconnect resumption zerortt http3"
 	serverCases = "handshake transfer retry chacha20 multiconnect resumption zerortt http3"
@@ -42,7 +42,7 @@ var defaultCipherSuitesTLS13 []uint16
 //go:linkname defaultCipherSuitesTLS13NoAES crypto/tls.defaultCipherSuitesTLS13NoAES
 var defaultCipherSuitesTLS13NoAES []uint16
 
-// interop does what the variables of the public interop runner in the environment ask for.
+// interop performs the test that the public interop runner's environment variables request.
 func interop() error {
 	role, testcase := os.Getenv("ROLE"), os.Getenv("TESTCASE")
 	cases := map[string]string{"client": clientCases, "server": serverCases}[role]
@@ -131,7 +131,7 @@ func acceptHq(ended context.Context, listener *quic.EarlyListener, root string) 
 	}
 }
 
-// answerHq answers one request of HTTP/0.9.
+// answerHq responds to one HTTP/0.9 request.
 func answerHq(stream *quic.Stream, root string) error {
 	request, err := io.ReadAll(io.LimitReader(stream, 8<<10))
 	if err != nil {
@@ -150,7 +150,7 @@ func answerHq(stream *quic.Stream, root string) error {
 	return stream.Close()
 }
 
-// requester asks for one path on an existing connection.
+// requester requests one path on an existing connection.
 type requester func(target *url.URL) (io.ReadCloser, error)
 
 func interopClient(testcase string, tlsConfig *tls.Config, config *quic.Config) error {
@@ -264,7 +264,7 @@ func requestHTTP3(client *http3.ClientConn, target *url.URL) (io.ReadCloser, err
 	return answer.Body, nil
 }
 
-// store writes the answer to a request into the folder for downloads.
+// store writes the response to a request into the folder for downloads.
 func store(request requester, target *url.URL) error {
 	body, err := request(target)
 	if err != nil {
@@ -280,7 +280,7 @@ func store(request requester, target *url.URL) error {
 	return err
 }
 
-// cache tells when a session ticket arrives.
+// cache reports when a session ticket arrives.
 type cache struct {
 	tls.ClientSessionCache
 	tickets chan<- struct{}

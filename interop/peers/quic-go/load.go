@@ -17,7 +17,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// loadResult is the line that load ends with.
+// loadResult is the final line of the output of load.
 type loadResult struct {
 	Requests int     `json:"requests"`
 	Bytes    int64   `json:"bytes"`
@@ -33,7 +33,7 @@ type loadClient struct {
 	size       int64
 }
 
-// latencies are those of the answered requests in microseconds.
+// latencies are the latencies of the answered requests in microseconds.
 type latencies struct {
 	lock sync.Mutex
 	took []int64
@@ -45,7 +45,7 @@ func (l *latencies) add(took time.Duration) {
 	l.took = append(l.took, took.Microseconds())
 }
 
-// load makes requests over HTTP/3, as many at a time as asked for, and prints how many were answered and how long they took.
+// load makes HTTP/3 requests, with a given number in flight, and prints how many were answered and how long they took.
 // All connections share one socket.
 func load(arguments []string) error {
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
@@ -91,7 +91,7 @@ func load(arguments []string) error {
 	return printLoad(all.took, *size, time.Since(start))
 }
 
-// askAgain has so many requests in flight on each connection until the end.
+// askAgain keeps the given number of requests in flight on each connection until the end.
 func askAgain(clients []*loadClient, all *latencies, streams int, end time.Time) error {
 	failed := make(chan error, len(clients)*streams)
 	for range streams {
@@ -117,7 +117,7 @@ func askAgain(clients []*loadClient, all *latencies, streams int, end time.Time)
 	return nil
 }
 
-// askAtRate makes requests when they are due, on one connection after the other. What a request takes counts from then.
+// askAtRate makes requests when they are due, on one connection after the other. Latency is measured from the due time.
 func askAtRate(clients []*loadClient, all *latencies, rate float64, count int) error {
 	failed := make(chan error, count)
 	buffers := sync.Pool{New: func() any { return clients[0].buffer() }}
@@ -141,7 +141,7 @@ func askAtRate(clients []*loadClient, all *latencies, rate float64, count int) e
 	return nil
 }
 
-// pace calls due for each operation when it is due, in a thread of its own that sleeps in the kernel: the runtime's timers
+// pace calls due for each operation when it is due, on a separate thread that sleeps in the kernel: the runtime's timers
 // are a millisecond late.
 func pace(rate float64, count int, due func(number int, at time.Time)) {
 	runtime.LockOSThread()

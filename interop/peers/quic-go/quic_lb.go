@@ -25,8 +25,8 @@ type quicLB struct {
 	length int
 }
 
-// parseQUICLB reads CONFIG:SERVER:LENGTH: the number of the configuration, the server ID in hexadecimal digits, and how many
-// octets a connection ID has.
+// parseQUICLB parses CONFIG:SERVER:LENGTH: the number of the configuration, the server ID in hexadecimal digits, and the
+// length of connection IDs in octets.
 func parseQUICLB(text string) (*quicLB, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -46,7 +46,7 @@ func parseQUICLB(text string) (*quicLB, error) {
 	return &quicLB{byte(config), server, length}, nil
 }
 
-// GenerateConnectionID is called by quic-go for each connection ID. Its first octet says how many follow.
+// GenerateConnectionID is called by quic-go for each connection ID. Its first octet contains the number of following octets.
 func (g *quicLB) GenerateConnectionID() (quic.ConnectionID, error) {
 	id := make([]byte, g.length)
 	id[0] = g.config<<5 | byte(g.length-1)
@@ -57,7 +57,7 @@ func (g *quicLB) GenerateConnectionID() (quic.ConnectionID, error) {
 	return quic.ConnectionIDFromBytes(id), nil
 }
 
-// ConnectionIDLen is the length of all of them.
+// ConnectionIDLen returns the length of every connection ID.
 func (g *quicLB) ConnectionIDLen() int {
 	return g.length
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// The application protocol of raw streams (draft-banks-quic-performance): a client sends how many bytes it wants, then what
-// it uploads; the server reads to the end, then sends what was asked for.
+// The application protocol of raw streams (draft-banks-quic-performance): a client sends the number of bytes it requests,
+// then its upload; the server reads to the end, then sends the requested bytes.
 const perf = "perf"
 
-// The error code of a stream whose upload is wrong.
+// The error code of a stream whose upload is not the expected content.
 const wrongBytes = 1
 
 func serveRaw(arguments []string) error {

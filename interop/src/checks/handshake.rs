@@ -98,7 +98,7 @@ pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
     failed("no Initial packet has the token of a Retry packet")
 }
 
-/// Checks that the server permits at most 1000 streams initially, so that the 1999 requests need
+/// Checks that the server allows at most 1000 streams initially, so that the 1999 requests need
 /// more stream credit.
 pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     let mut connections = evidence.client.connections.iter();
@@ -108,7 +108,7 @@ pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     let Some(limit) = limit else {
         return failed("cannot find the server's initial_max_streams_bidi");
     };
-    ensure(limit <= MOST_STREAMS, || format!("the server initially permits {limit} streams"))?;
+    ensure(limit <= MOST_STREAMS, || format!("the server initially allows {limit} streams"))?;
     Ok(format!("initially {limit} streams"))
 }
 

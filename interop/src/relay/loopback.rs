@@ -103,7 +103,7 @@ impl ServerSide {
         }
     }
 
-    /// Returns a local address that stands for a client address. All of 127.0.0.0/8 is on the
+    /// Returns a local address that represents a client address. All of 127.0.0.0/8 is on the
     /// loopback interface, so each new client address gets a new local address.
     fn local(&self, client: IpAddr) -> IpAddr {
         match (client, self.target) {

@@ -28,7 +28,7 @@ pub(super) fn attacks() -> Vec<Attack> {
             "an encoder instruction that never ends",
             endless_instruction,
             256 * KIB,
-            "a string that is too long for the table is refused when its length is known",
+            "a string that is too long for the table is rejected when its length is known",
         ),
         on(
             "field sections that wait for entries",
@@ -120,7 +120,7 @@ fn blocked_sections(_: &mut Scene) {
     for index in 0..STREAMS {
         server.open(4 * index, section.clone());
     }
-    assert!(server.is_closed(), "more streams are blocked than were permitted");
+    assert!(server.is_closed(), "more streams are blocked than were allowed");
 }
 
 fn feedback(_: &mut Scene) {

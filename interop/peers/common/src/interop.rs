@@ -81,7 +81,7 @@ impl Interop {
                 qlog,
             })),
             "server" | "client" => None,
-            other => bail!("ROLE is {other}"),
+            other => bail!("unexpected ROLE {other}: expected client or server"),
         })
     }
 }
@@ -111,7 +111,7 @@ impl InteropClient {
 }
 
 fn variable(name: &str) -> Result<String> {
-    env::var(name).with_context(|| format!("the variable {name}"))
+    env::var(name).with_context(|| format!("environment variable {name}"))
 }
 
 fn requests() -> Result<Vec<Uri>> {

@@ -12,9 +12,9 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 /// send.
 const LARGEST_PAYLOAD: usize = 65_507;
 
-/// A socket that limits how many datagrams quinn passes to the kernel at once. quinn 0.11.12 passes
-/// up to ten. If the kernel rejects them, which happens for eight or more datagrams of 8952 bytes,
-/// all of them are lost.
+/// A socket that limits how many datagrams quinn passes to the kernel in one call. quinn 0.11.12
+/// passes up to ten. If the kernel rejects them, which happens for eight or more datagrams of 8952
+/// bytes, all of them are lost.
 #[derive(Debug)]
 pub struct Segments {
     socket: Arc<dyn AsyncUdpSocket>,

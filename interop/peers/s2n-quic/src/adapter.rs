@@ -11,8 +11,8 @@ use s2n_quic::application;
 use s2n_quic::connection::{self, BidirectionalStreamAcceptor, Handle, ReceiveStreamAcceptor};
 use s2n_quic::stream::{self, BidirectionalStream};
 
-/// Maximum number of bytes to copy into s2n-quic at once. s2n-quic keeps the copy until the data is
-/// acknowledged.
+/// Maximum number of bytes to copy into s2n-quic per call. s2n-quic keeps the copy until the data
+/// is acknowledged.
 const LONGEST_COPY: usize = 64 << 10;
 
 /// One QUIC connection.

@@ -16,7 +16,7 @@ use crate::endpoint;
 /// stream with a wrong upload.
 const NO_ERROR: u32 = 0;
 const WRONG_BYTES: u32 = 1;
-/// Number of chunks to read from a stream at once.
+/// Number of chunks to read from a stream per call.
 const PIECES: usize = 64;
 
 /// Serves until SIGTERM or SIGINT.

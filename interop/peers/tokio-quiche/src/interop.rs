@@ -42,7 +42,7 @@ const SERVER: [&str; 8] = [
 
 /// Handshake timeout, which is long enough for the tests with heavy loss.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Number of bytes to read from a stream at once.
+/// Number of bytes to read from a stream per call.
 const CHUNK: usize = 1 << 16;
 
 /// Runs the task described by the environment variables. Returns `false` if the test is not

@@ -100,7 +100,7 @@ fn settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
     Ok(settings)
 }
 
-/// Returns the HTTP/3 settings. Content is read in the largest pieces that tokio-quiche permits.
+/// Returns the HTTP/3 settings. Content is read in the largest pieces that tokio-quiche supports.
 fn http3_settings() -> Http3Settings {
     let mut settings = Http3Settings::default();
     settings.max_recv_body_buf_size = Some(BufFactory::MAX_BUF_SIZE);

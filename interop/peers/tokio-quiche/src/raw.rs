@@ -17,7 +17,7 @@ use tokio_quiche::{ApplicationOverQuic, QuicResult};
 
 use crate::{client, server, settings};
 
-/// Number of bytes to read from a stream at once.
+/// Number of bytes to read from a stream per call.
 const CHUNK: usize = 1 << 16;
 /// The error code for a stream with a wrong upload.
 const WRONG_BYTES: u64 = 1;
