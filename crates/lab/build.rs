@@ -24,7 +24,8 @@ fn main() {
     for file in files {
         let name = file.strip_prefix(&scenarios).expect("the file is in the folder");
         let path = Path::new(&file).canonicalize().expect("the file exists");
-        write!(list, "({name:?}, include_str!({path:?})),").expect("writing to a string does not fail");
+        write!(list, "({name:?}, include_str!({path:?})),")
+            .expect("writing to a string does not fail");
     }
     list.push(']');
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

@@ -17,9 +17,9 @@ pub(crate) fn actions(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Vec
         ))],
         Cause::HotSocket(queue) => vec![only(format!(
             "Distribute the datagrams across the group: {} gets more than its reader can \
-             read, while other sockets on the same port have room. Either a few flows carry most of the \
-             traffic, or a program steers them (SO_ATTACH_REUSEPORT_EBPF): for QUIC, steer by \
-             connection ID.",
+             read, while other sockets on the same port have room. Either a few flows carry most \
+             of the traffic, or a program steers them (SO_ATTACH_REUSEPORT_EBPF): for QUIC, steer \
+             by connection ID.",
             queue.local
         ))],
         other => vec![of_path(stage, other, evidence)],
@@ -84,8 +84,8 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "nft list ruleset; iptables -L -v -n -x",
         ),
         Cause::ConntrackFull => with(
-            "Exempt these flows from connection tracking (notrack), or enlarge the tracking table: new \
-             flows are dropped while it is full.",
+            "Exempt these flows from connection tracking (notrack), or enlarge the tracking table: \
+             new flows are dropped while it is full.",
             "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
         ),
         Cause::NoSocket => with(

@@ -123,9 +123,7 @@ impl Verdict {
         let named: Vec<_> =
             named.map(|(number, word)| format!("{} {word}", count(*number))).collect();
         match (named.is_empty(), is_above) {
-            (true, _) if self.mark(stage) == Mark::NotSeen => {
-                "not completely visible".to_owned()
-            }
+            (true, _) if self.mark(stage) == Mark::NotSeen => "not completely visible".to_owned(),
             (true, _) => String::new(),
             (false, true) => named.join(", "),
             (false, false) => format!("{} (below the floor)", named.join(", ")),

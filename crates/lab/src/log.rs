@@ -30,7 +30,7 @@ pub fn sending_end(setup: &Setup, flow: usize) -> Option<EndId> {
 /// no such endpoint. `on_error` receives the reason if the log is incomplete.
 ///
 /// # Errors
-/// Returns an error if the flow names a controller that does not exist.
+/// Returns an error if the flow specifies a controller that does not exist.
 pub fn log(
     setup: &Setup,
     candidate: &Candidate,

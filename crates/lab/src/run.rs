@@ -137,7 +137,7 @@ impl FromStr for Candidate {
 /// no such controller, the run fails when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
-/// Returns an error if the setup names a controller or a property that does not exist.
+/// Returns an error if the setup specifies a controller or a property that does not exist.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
@@ -181,7 +181,7 @@ pub fn run(
 /// Checks that `setup` can be run with `candidate`.
 ///
 /// # Errors
-/// Returns an error if `setup` names a controller or a property that does not exist.
+/// Returns an error if `setup` specifies a controller or a property that does not exist.
 pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
     Checker::new(setup, &candidate.name, true)?;
     setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
@@ -192,7 +192,7 @@ pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
 /// `candidate`.
 ///
 /// # Errors
-/// Returns an error if the flow names a controller that does not exist, or the endpoint has an
+/// Returns an error if the flow specifies a controller that does not exist, or the endpoint has an
 /// invalid setting.
 pub fn transport_config(
     flow: &Flow,

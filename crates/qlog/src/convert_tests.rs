@@ -111,7 +111,10 @@ fn a_file_without_events_is_not_converted() {
         assert_eq!(output, b"");
         error.to_string()
     };
-    assert_eq!(fails(r#"{"qlog_version":"0.4","traces":[]}"#), "the file contains no events (read as 0.4)");
+    assert_eq!(
+        fails(r#"{"qlog_version":"0.4","traces":[]}"#),
+        "the file contains no events (read as 0.4)"
+    );
     assert_eq!(
         fails(
             r#"{"qlog_version":"0.3","traces":[{"events":[{"time":1,"name":"a:b","data":{}}]}]}"#

@@ -101,7 +101,8 @@ impl Netlink {
             if !is_of_kernel {
                 continue;
             }
-            let received = self.buffer.get(..len).ok_or_else(|| malformed("the message is too long"))?;
+            let received =
+                self.buffer.get(..len).ok_or_else(|| malformed("the message is too long"))?;
             for message in Messages(received) {
                 let message = message.ok_or_else(|| malformed("the lengths are inconsistent"))?;
                 if message.sequence != self.sequence {

@@ -98,7 +98,9 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
             Gap::Unclear(by) => examination.blind_to(
                 by,
                 Stage::Udp,
-                format!("{by} UDP errors were not yet attributed to a cause when the counters were read"),
+                format!(
+                    "{by} UDP errors were not yet attributed to a cause when the counters were read"
+                ),
                 Some("more snapshots".to_owned()),
             ),
         }

@@ -74,7 +74,11 @@ fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
                 Window::Absolute { from, until } => {
                     Window::Absolute { from, until: until.min(end) }
                 }
-                _ => return Err(Inapplicable("the losses start after a number of bytes, not at a fixed time")),
+                _ => {
+                    return Err(Inapplicable(
+                        "the losses start after a number of bytes, not at a fixed time",
+                    ));
+                }
             };
         }
     }

@@ -1,5 +1,5 @@
 //! Tests of S24: CUBIC's window must stay between the growth that RFC 9438 requires and the growth
-//! that it permits.
+//! that it allows.
 
 use clearway_congestion::{Algorithm, Phase};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Window};

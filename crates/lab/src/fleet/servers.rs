@@ -125,7 +125,10 @@ impl Servers {
         let nonce = octets(random, codec.nonce_len());
         let further = octets(random, codec.extra_len());
         let id = codec.encode(id, &nonce, &further, random.number() as u8);
-        (id.expect("the lengths are valid for the configuration").as_bytes().to_vec(), Some(*config))
+        (
+            id.expect("the lengths are valid for the configuration").as_bytes().to_vec(),
+            Some(*config),
+        )
     }
 
     /// Returns the codec of a configuration.

@@ -47,7 +47,10 @@ fn violations_and_unfinished_runs_are_reported() {
         property,
         "1 of 3 runs violated a property (seed 2); the first: L1: the window stood still"
     );
-    assert_eq!(unfinished, "2 of 3 runs did not finish (seeds 2, 3); the first violated a property");
+    assert_eq!(
+        unfinished,
+        "2 of 3 runs did not finish (seeds 2, 3); the first violated a property"
+    );
     let relaxed = Expectations { finished: false, ..Expectations::default() };
     assert_eq!(judge(&relaxed, &one_flow(), &runs).len(), 1);
 }

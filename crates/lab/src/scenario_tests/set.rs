@@ -106,7 +106,7 @@ fn times_fit_into_their_limits() {
     });
 }
 
-/// A time limit that is shorter than the rate permits could never be met.
+/// A time limit that is shorter than the rate allows could never be met.
 #[test]
 fn nothing_impossible_is_expected() {
     for_each_expectation(|place, _, variant, bounds| {

@@ -273,8 +273,8 @@ pub static CATALOGUE: [Entry; 31] = [
         title: "Peer does not send acknowledgments",
         meaning: "Packets arrive from the peer without ACK frames, although packets sent to it \
             are unacknowledged.",
-        causes: "ACK frames blocked by the congestion window, which does not apply to them; a scheduler that always \
-                  puts other frames first.",
+        causes: "ACK frames blocked by the congestion window, which does not apply to them; a \
+                 scheduler that always puts other frames first.",
         bound: "8 packets in a row without an ACK frame, over at least 1 s and 8 round trips.",
     },
     Entry {

@@ -81,11 +81,7 @@ fn losses_that_are_logged_before_their_cause() {
     };
     assert_eq!(declares(1, 10), [LossDeclaredEarly]);
     assert_eq!(declares(3, 10), [], "overtaken by three packets");
-    assert_eq!(
-        declares(1, 4),
-        [],
-        "late, given the latest round-trip time"
-    );
+    assert_eq!(declares(1, 4), [], "late, given the latest round-trip time");
 }
 
 #[test]

@@ -283,8 +283,8 @@ impl MarkRecords {
         *newest = (*newest).max(Some(index));
     }
 
-    /// Processes a received ACK frame. Returns how many newly reported CE marks require a response
-    /// of congestion control, and whether it may respond to any.
+    /// Processes a received ACK frame. Returns how many newly reported CE marks require a
+    /// congestion response, and whether congestion control may respond to any.
     pub(in crate::checker) fn on_ack(
         &mut self,
         space: SpaceId,

@@ -31,10 +31,8 @@ pub(super) fn flows(level: &Level) -> Result<Vec<(Flow, Duration)>, Fault> {
         let name = &settings.get_ref().name;
         if name.get_ref().is_empty() || flows.iter().any(|(flow, _)| flow.group == *name.get_ref())
         {
-            let message = format!(
-                "{:?} is not a unique name: every flow needs its own name",
-                name.get_ref()
-            );
+            let message =
+                format!("{:?} is not a unique name: every flow needs its own name", name.get_ref());
             return Err(Fault::new(name.span(), message));
         }
         let extra_delay = settings.get_ref().extra_delay;
