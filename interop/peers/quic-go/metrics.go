@@ -34,7 +34,7 @@ func (u *unknown) ReadFrom(buffer []byte) (int, net.Addr, error) {
 // RecordEvent is called for events outside of connections.
 func (u *unknown) RecordEvent(event qlogwriter.Event) {
 	if dropped, ok := event.(qlog.PacketDropped); ok && dropped.Trigger == qlog.PacketDropUnknownConnectionID {
-		fmt.Fprintf(os.Stderr, "a datagram that belongs to no connection begins=%x\n", u.latest)
+		fmt.Fprintf(os.Stderr, "datagram belongs to no connection begins=%x\n", u.latest)
 		u.count.Add(1)
 	}
 }
