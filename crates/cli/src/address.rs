@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use crate::failure::Failure;
 use crate::system;
 
-/// Parses an address and a port. The zone of an IPv6 address is the name or the number of an interface.
+/// Parses an address and a port. The zone of an IPv6 address is an interface name or index.
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not an address, or the interface does not exist.
+/// Returns an error if the string is not an address and a port, or the interface does not exist.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
-    let invalid = || "it is not an address and a port, such as 127.0.0.1:4433".to_owned();
+    let invalid = || "expected an address and a port, such as 127.0.0.1:4433".to_owned();
     let Some((address, zone, port)) = zoned(text) else {
         return text.parse().map_err(|_| invalid());
     };
@@ -43,18 +43,18 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     if let Some((_, port)) = target.rsplit_once(':')
         && port.parse::<u16>().is_err()
     {
-        return Err(Failure::new(format!("{target} has no valid port"))
-            .advise("write it as host:port, such as 127.0.0.1:4433"));
+        return Err(Failure::new(format!("invalid port in {target}"))
+            .advise("write the target as host:port, such as 127.0.0.1:4433"));
     }
     if !target.contains(':') {
-        return Err(Failure::new(format!("{target} has no port"))
-            .advise("write it as host:port, such as 127.0.0.1:4433"));
+        return Err(Failure::new(format!("missing port in {target}"))
+            .advise("write the target as host:port, such as 127.0.0.1:4433"));
     }
     if zoned(target).is_some() {
         let address = parse(target);
         return address.map(|it| vec![it]).map_err(|why| {
             Failure::new(format!("cannot connect to {target}: {why}"))
-                .advise("ip link lists the interfaces of this machine")
+                .advise("run `ip link` to list the interfaces of this machine")
         });
     }
     let addresses: Vec<_> = match tokio::net::lookup_host(target).await {
@@ -62,7 +62,7 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
         Err(error) => return Err(unknown(error.to_string())),
     };
     match addresses.is_empty() {
-        true => Err(unknown("it has no address".to_owned())),
+        true => Err(unknown("the name has no addresses".to_owned())),
         false => Ok(addresses),
     }
 }
@@ -81,7 +81,7 @@ pub(crate) async fn resolve_one(
     let alike =
         |address: &&SocketAddr| like.is_some_and(|like| like.is_ipv4() == address.is_ipv4());
     let found = addresses.iter().find(alike).or(addresses.first()).copied();
-    found.ok_or_else(|| Failure::new(format!("{target} has no address")))
+    found.ok_or_else(|| Failure::new(format!("cannot resolve {target}: the name has no addresses")))
 }
 
 /// Returns the unspecified address with port 0, in the address family of `remote`.

@@ -49,12 +49,12 @@ use supervise::Supervisor;
 
 /// Load-balance QUIC; connections stay on their server when clients migrate.
 ///
-/// The balancer decrypts nothing and needs no certificate: it reads the server from the connection
-/// ID (QUIC-LB, draft-ietf-quic-load-balancers), as issued by clearway serve --quic-lb. New clients
-/// are distributed by a hash of their address (Maglev); all balancers with the same file compute
-/// the same result. Clearway servers receive the client's address in a preface before each datagram
-/// (serve --balancer). Other servers, whose connection IDs do not encode a server ID, need state:
-/// the balancer remembers their clients and the connection IDs that it observes.
+/// The balancer does not decrypt traffic and needs no certificate: it reads the server from the
+/// connection ID (QUIC-LB, draft-ietf-quic-load-balancers), as issued by clearway serve --quic-lb.
+/// New clients are distributed by a hash of their address (Maglev); all balancers with the same
+/// file compute the same result. Clearway servers receive the client's address in a preface before
+/// each datagram (serve --balancer). Other servers, whose connection IDs do not encode a server ID,
+/// need state: the balancer remembers their clients and the connection IDs that it observes.
 ///
 /// The file lists the servers, or the sources to discover them from: DNS, etcd, or a Kubernetes
 /// service. It is reloaded when it changes, and on SIGHUP. An invalid file is reported with line
@@ -82,20 +82,21 @@ pub(crate) struct BalanceCommand {
     shards: Option<u16>,
     /// Maximum number of clients per thread of a server without preface.
     ///
-    /// Each of these clients takes a socket. An IPv4 address or IPv6 /64 can have four fifths of
-    /// them, and fewer while other clients have many.
+    /// Each of these clients uses one socket. An IPv4 address or IPv6 /64 can use up to four fifths
+    /// of them, or fewer while other clients use many.
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = clap::value_parser!(u16).range(1..=60_000))]
     ports: u16,
     /// How long to remember a client of a server without preface or server ID.
     ///
-    /// The time counts from the client's last datagram. It should be longer than the idle timeout
-    /// of the connections.
+    /// The time is measured from the client's last datagram. It should be longer than the idle
+    /// timeout of the connections.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_idle)]
     idle: Duration,
     /// Maximum number of clients to remember in each thread.
     ///
-    /// As many connections of servers without server ID are remembered, too; together they take 208
-    /// bytes. Connections with a server ID need an entry during their first round trip only.
+    /// The same number of connections to servers without server ID is remembered, too; a client and
+    /// a connection together take 208 bytes. Connections with a server ID need an entry only during
+    /// their first round trip.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
     /// Replace the balancer at this unix socket without losing datagrams.
@@ -106,10 +107,10 @@ pub(crate) struct BalanceCommand {
     /// user can use the socket.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
-    /// The keys of address validation tokens, required for [retry] in the backends file.
+    /// File with the keys of address validation tokens; required for [retry].
     ///
-    /// This is the same file as --ticket-keys of all servers. It is reloaded when it changes. The
-    /// clocks of balancer and servers must differ by less than a minute.
+    /// This must be the same file as --ticket-keys of all servers. It is reloaded when it changes.
+    /// The clocks of the balancer and the servers must differ by less than a minute.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     #[command(flatten)]
@@ -140,15 +141,15 @@ The file (TOML); everything that is not marked as optional is required:
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer
   id-length = 8                 # optional; connection ID length in octets, for a server without server ID
-  [[source]]                    # optional; more servers, discovered there
+  [[source]]                    # optional; a source of more servers
   dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\" for its addresses
   resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system
   server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or { name = \"0a01\" } with all servers
   preface = true                # optional, as above; so is id-length
   [[source]]
-  etcd = [\"https://192.0.2.7:2379\"]  # its members; the first one that responds is used
+  etcd = [\"https://192.0.2.7:2379\"]  # the etcd members; the first one that responds is used
   prefix = \"clearway/web/\"      # prefix of the servers' keys; a value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
-  ca = \"ca.pem\"                 # optional; cert and key likewise, for a client certificate
+  ca = \"ca.pem\"                 # optional; also cert and key, for a client certificate
   server-id = \"stated\"
   [[source]]
   kubernetes = \"default/web\"    # a service: namespace and name
@@ -173,7 +174,7 @@ Examples:
     clearway balance --check --backends backends.toml
   Balance publicly, with metrics for Prometheus:
     clearway balance --listen 0.0.0.0:443 --backends backends.toml --metrics 127.0.0.1:9434
-  Replace the running balancer by a new version without losing datagrams (run the same command again):
+  Replace the running balancer with a new version without losing datagrams (run the same command again):
     clearway balance --listen 0.0.0.0:443 --backends backends.toml --hot-restart /run/balance/restart
   Balance three servers on this machine that do not support prefaces (preface = false in the file):
     clearway serve --listen 127.0.0.1:5001 …
@@ -182,7 +183,7 @@ Examples:
 
 fn parse_idle(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("it must be longer than 0".to_owned()),
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
         idle => Ok(idle),
     }
 }
@@ -200,7 +201,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
     let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
     let mut sources = Sources::start(backends, command.listen);
-    let waiting = |why: &str| output::status(&format!("clearway: waiting for the servers: {why}"));
+    let waiting = |why: &str| output::status(&format!("clearway: waiting for the list of servers: {why}"));
     let backends = tokio::select! {
         signal = interrupt.received() => {
             let what = "interrupted while waiting for the list of servers";
@@ -208,8 +209,8 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         }
         first = sources.first(waiting) => first?,
     };
-    // Not earlier, so that the process that is being replaced continues until this one knows its
-    // servers.
+    // This must not happen earlier: the process that is being replaced continues until this one has
+    // its list of servers.
     let (hot_restart, replaced) = restart(command.hot_restart.as_deref()).await?;
     let is_replacing = hot_restart.as_ref().is_some_and(HotRestart::replaces);
     let exporter = command.metrics.listen(is_replacing).await?;
@@ -262,7 +263,7 @@ impl Balancer {
         let skipped = backends.skipped.len();
         let origin = Instant::now();
         let (fleet, pool) = Fleet::start(backends, Timestamp::ORIGIN).map_err(|error| {
-            Failure::new(format!("cannot use {}: {error}", command.backends.display()))
+            Failure::new(format!("cannot use the backends file {}: {error}", command.backends.display()))
         })?;
         let pool: SharedPool = Arc::new(ArcSwap::new(pool));
         let there_are = hot_restart.as_ref().and_then(HotRestart::shards);
@@ -290,11 +291,11 @@ const MAX_REPORTED: usize = 5;
 /// Reports which source entries were skipped.
 fn report_skipped(backends: &Backends) {
     for why in backends.skipped.iter().take(MAX_REPORTED) {
-        output::status(&format!("clearway: skipped an entry of a source: {why}"));
+        output::status(&format!("clearway: skipped a source entry: {why}"));
     }
     let more = backends.skipped.len().saturating_sub(MAX_REPORTED);
     if more > 0 {
-        output::status(&format!("clearway: skipped {more} more entries of sources"));
+        output::status(&format!("clearway: skipped {more} more source entries"));
     }
 }
 
@@ -307,7 +308,7 @@ struct Known {
 }
 
 impl Known {
-    /// Creates the Retry handling of one thread, which is one of `threads`.
+    /// Creates the Retry handling of one of `threads` threads.
     fn retries(&self, threads: usize, random: Random) -> Option<Retries> {
         let keys = self.keys.clone()?;
         let tokens = SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) };
@@ -391,7 +392,7 @@ mod tests {
     #[test]
     fn a_client_is_remembered_for_some_time() {
         assert_eq!(parse_idle("1ms"), Ok(Duration::from_millis(1)));
-        assert_eq!(parse_idle("0s"), Err("it must be longer than 0".to_owned()));
+        assert_eq!(parse_idle("0s"), Err("must be longer than 0".to_owned()));
         assert!(parse_idle("60").is_err());
     }
 

@@ -73,11 +73,11 @@ fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Fail
         }
         IdentityError::InvalidCertificate(error) => {
             Failure::new(format!("cannot use the certificate {file}: {error}"))
-                .advise("it must be an X.509 version 3 certificate")
+                .advise("use an X.509 version 3 certificate")
         }
         IdentityError::InvalidKey(error) => {
             Failure::new(format!("cannot use the private key {key}: {error}"))
-                .advise("it must be an RSA, ECDSA or Ed25519 key in PKCS#8, PKCS#1 or SEC1")
+                .advise("use an RSA, ECDSA or Ed25519 key in PKCS#8, PKCS#1 or SEC1 format")
         }
         IdentityError::KeyMismatch => {
             Failure::new(format!("the key {key} does not belong to the certificate {file}"))
@@ -135,9 +135,9 @@ pub(crate) fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> F
     let path = file.display();
     match error {
         None | Some(PemError::NoItemsFound) => Failure::new(format!("{path} contains no {what}"))
-            .advise("it must be a PEM file, with a line that begins with -----BEGIN"),
+            .advise("use a PEM file, with a line that begins with -----BEGIN"),
         Some(error) => Failure::new(format!("cannot parse the {what} {path}: {error}"))
-            .advise("it must be a PEM file"),
+            .advise("use a PEM file"),
     }
 }
 

@@ -58,7 +58,7 @@ mod tests {
                 assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
             }
             let printed = clearway_units::foreign::escaped_lines(&script);
-            assert_eq!(printed, script, "{shell}: it is printed as it is");
+            assert_eq!(printed, script, "{shell}: the script is printed unchanged");
         }
     }
 }

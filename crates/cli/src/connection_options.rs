@@ -32,24 +32,24 @@ pub(crate) struct ConnectionOptions {
     key_update_after: Option<u64>,
     /// Do not request less frequent ACKs (draft-ietf-quic-ack-frequency).
     ///
-    /// Nor does this endpoint request immediate acknowledgments of its probes.
+    /// This endpoint does not request immediate acknowledgments of its probes either.
     #[arg(long)]
     no_ack_frequency: bool,
     /// Write a qlog file per connection into this folder [default: $QLOGDIR].
     ///
-    /// A server logs every connection whose client address is validated. Of handshakes that fail
+    /// A server logs every connection whose client address is validated. Among handshakes that fail
     /// before that, it logs the first 16, then one per second, and at most 1,000 in total.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Maximum size of a connection's qlog file.
     ///
-    /// The last event of a file that reached it says so; the connection continues.
+    /// When a file has reached this size, its last event records that; the connection continues.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     qlog_max_file: u64,
     /// Maximum total size of this program's qlog files.
     ///
-    /// When it is reached, the oldest files of finished connections are removed. If the files of
-    /// open connections take up half of it, the longest ones end.
+    /// At this size, the oldest files of finished connections are removed. If the files of open
+    /// connections take up half of it, the longest files are ended.
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_of_at_least_1_mib)]
     qlog_max_total: u64,
 }
@@ -65,7 +65,7 @@ impl ConnectionOptions {
     }
 
     /// Returns a factory for a connection's observers, which write qlog files and serve `view
-    /// --live`, as far as enabled.
+    /// --live` if these are enabled.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ use run::{Run, Writer};
 /// An HTTP/3 server, an impaired link and an HTTP/3 client communicate over real UDP sockets on
 /// this machine. Each congestion controller downloads 10 MB while the link drops 30 % of all
 /// datagrams in both directions for 2 seconds, starting with the first bytes of the response. The
-/// congestion window falls to its minimum; the question is whether it grows again. The exit status
+/// congestion window falls to its minimum; the demo shows whether it grows again. The exit status
 /// is 0 only if every run finished in time.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -61,14 +61,14 @@ pub(crate) struct DemoCommand {
     /// Number of runs per controller.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Seed of the random losses; each further run of a controller adds 1.
+    /// Seed of the random losses; each additional run of a controller adds 1.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Folder for the runs' qlog files [default: clearway/demo in the cache folder].
     ///
-    /// The files are named like cubic-1.sqlog and replace those of an earlier demo; while another
-    /// demo writes to the same folder, the names are cubic-1_2.sqlog and so on. The cache folder is
-    /// $XDG_CACHE_HOME or ~/.cache.
+    /// The files have names such as cubic-1.sqlog and replace those of an earlier demo. While
+    /// another demo writes to the same folder, the names are cubic-1_2.sqlog and so on. The cache
+    /// folder is $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, visible_alias = "out", value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Print one JSON object per run instead of the table.
@@ -79,7 +79,7 @@ pub(crate) struct DemoCommand {
 }
 
 const AFTER_HELP: &str = "\
-Why ticks: the collapse can last only if one acknowledgment covers everything in flight at once.
+Why ticks: the collapse can persist only if a single acknowledgment covers everything in flight.
 Links that deliver in slots, as many radio links do, cause exactly that; --tick off is a milder test.
 
 Examples:
@@ -114,8 +114,8 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let folder = command.qlog.clone().unwrap_or_else(place::default_folder);
     let place = Place::take(&folder).map_err(|error| {
         let folder = folder.display();
-        Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
-            .advise("name another folder with --qlog")
+        Failure::new(format!("cannot write qlog files to {folder}: {error}"))
+            .advise("choose another folder with --qlog")
     })?;
     if let Some(ending) = place.ending() {
         let folder = folder.display();
@@ -156,7 +156,7 @@ async fn run_all(
     Ok(())
 }
 
-/// Returns text that states where the qlog files are, and which of them are incomplete and why.
+/// Returns a message that states where the qlog files are, and which are incomplete and why.
 fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
     let folder = folder.display();
     let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));
@@ -182,5 +182,5 @@ fn conclude(outcomes: &[Outcome]) -> Result<(), Failure> {
     let (count, total) = (failed.len(), outcomes.len());
     let why = first.error.as_deref().unwrap_or("the reason is unknown");
     let what = format!("{count} of {total} runs did not finish; the first, {}: {why}", first.name);
-    Err(Failure::new(what).advise("its qlog file shows what happened"))
+    Err(Failure::new(what).advise("see its qlog file for what happened"))
 }

@@ -35,15 +35,14 @@ const MAX_SNAPSHOTS: u32 = 3000;
 /// Report where and why this host drops UDP datagrams, and how to fix it.
 ///
 /// The doctor reads the kernel's counters at every stage, from the device to the application and
-/// back, and reports the stages that lose packets, the worst first. If a socket overflows, it
-/// measures how fast datagrams arrive and how fast they are read, and so determines whether the
-/// reader is too slow, bursts are too large for the buffer, or something keeps the reader from
-/// running.
+/// back, and reports the stages that lose packets, worst first. If a socket overflows, it measures
+/// how fast datagrams arrive and how fast they are read, and so determines whether the reader is
+/// too slow, bursts are too large for the buffer, or something keeps the reader from running.
 ///
-/// Losses are reported from 1 packet in 1,000 and 1 per second. Rejected packets (by a firewall,
-/// for a bad checksum, without a route), which every host on the Internet sees, are reported from 1
-/// in 10 and 10 per second. Smaller losses are listed as below the floor. Stray packets, to ports
-/// without a socket, are not losses of this host.
+/// Losses are reported if they reach 1 packet in 1,000 and 1 per second. Rejected packets (by a
+/// firewall, for a bad checksum, without a route), which every host on the Internet sees, are
+/// reported if they reach 1 in 10 and 10 per second. Smaller losses are listed as below the floor.
+/// Stray packets (to ports without a socket) do not count as losses.
 ///
 /// The doctor is read-only: it sends nothing and changes nothing. It works for every user, in the
 /// network namespace where it runs; with more privileges (root; or CAP_SYS_PTRACE, CAP_BPF and
@@ -57,7 +56,8 @@ pub(crate) struct DoctorCommand {
     /// Interval between snapshots [default: 100ms].
     ///
     /// Causes are derived from how a queue fills and empties between snapshots. The default is
-    /// longer where snapshots would take more than 1 % of a core, as with many hundreds of sockets.
+    /// longer if snapshots would take more than 1 % of a core, for example with many hundreds of
+    /// sockets.
     #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     interval: Option<Duration>,
     /// Examine only the sockets of this process; losses at other sockets do not count.
@@ -88,8 +88,8 @@ pub(crate) struct DoctorCommand {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 if nothing is lost above the floor (1 packet in 1,000 and 1 per second; for refused packets 1 in 10 and 10 per
-second) or packets are only stray, 1 if datagrams are lost, 2 if that is unknown, 3 if the command failed.
+Exit status: 0 if nothing is lost above the floor (1 packet in 1,000 and 1 per second; for rejected packets, 1 in 10 and 10 per
+second) or all lost packets are stray, 1 if datagrams are lost, 2 if this cannot be determined, 3 if the command failed.
 
 Examples:
   Diagnose this host:
@@ -107,8 +107,8 @@ fn parse_time(input: &str) -> Result<Duration, String> {
     let time =
         seconds.map_or_else(|| parse_duration(input).map_err(|error| error.to_string()), Ok)?;
     match time.as_secs() {
-        _ if time < Duration::from_millis(200) => Err("it must be at least 200ms".to_owned()),
-        3600.. => Err("it must be less than an hour".to_owned()),
+        _ if time < Duration::from_millis(200) => Err("must be at least 200ms".to_owned()),
+        3600.. => Err("must be less than an hour".to_owned()),
         _ => Ok(time),
     }
 }
@@ -116,9 +116,9 @@ fn parse_time(input: &str) -> Result<Duration, String> {
 fn parse_interval(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
         interval if interval < Duration::from_millis(5) => {
-            Err("it must be at least 5ms".to_owned())
+            Err("must be at least 5ms".to_owned())
         }
-        interval if interval > Duration::from_secs(10) => Err("it must be at most 10s".to_owned()),
+        interval if interval > Duration::from_secs(10) => Err("must be at most 10s".to_owned()),
         interval => Ok(interval),
     }
 }
@@ -133,7 +133,7 @@ pub(crate) async fn run(command: DoctorCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the failure that stands for a bad verdict, or the failure of the command itself.
+/// Returns the failure that represents a bad verdict, or the failure of the command itself.
 async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure> {
     let scope = match (command.process, command.port) {
         (None, None) => Scope::Host,
@@ -170,8 +170,8 @@ async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure>
 fn check_process(process: u32) -> Result<(), Failure> {
     match std::fs::exists(format!("/proc/{process}")) {
         Ok(false) => {
-            Err(Failure::new(format!("there is no process {process} that this user may see"))
-                .advise("`ss -uanp` shows the processes with UDP sockets"))
+            Err(Failure::new(format!("process {process} does not exist, or this user may not see it"))
+                .advise("run `ss -uanp` to list the processes with UDP sockets"))
         }
         _ => Ok(()),
     }
@@ -240,7 +240,7 @@ fn conclusion(verdict: &Verdict) -> Result<(), Failure> {
         Outcome::NoLoss | Outcome::Stray => Ok(()),
         Outcome::Loss => Err(Failure::new("datagrams are lost").with_exit_status(status)),
         Outcome::Unknown => {
-            Err(Failure::new("cannot tell whether datagrams are lost").with_exit_status(status))
+            Err(Failure::new("cannot determine whether datagrams are lost").with_exit_status(status))
         }
     }
 }

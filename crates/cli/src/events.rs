@@ -1,8 +1,7 @@
-//! Server events that an operator must know about: each causes a line on standard error and
-//! increments a metric.
+//! Server events for the operator: each prints a line on standard error and increments a metric.
 //!
 //! An event is counted even if its line was overlooked, or dropped because standard error was too
-//! slow. The growing counter tells which line to look for. `docs/metrics.md` lists all events.
+//! slow. The increased counter shows which line to look for. `docs/metrics.md` lists all events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,7 +128,7 @@ pub(crate) struct Events;
 
 impl Collector for Events {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Events of the program, each with a line on standard error.";
+        let help = "Events of the program, each reported in a line on standard error.";
         let mut metric = encoder.encode_descriptor("events", help, None, MetricType::Counter)?;
         for ((_, name), count) in Event::NAMES.iter().zip(&COUNTS) {
             let count = count.load(Ordering::Relaxed);

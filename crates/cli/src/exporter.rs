@@ -30,7 +30,7 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The path of the metrics.
 const PATH: &str = "/metrics";
 /// How long a server keeps trying to listen on the address of the server that it has replaced; the
-/// next value is the interval.
+/// next constant is the interval between attempts.
 const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
 const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -50,8 +50,8 @@ pub(crate) struct MetricsOptions {
 }
 
 impl MetricsOptions {
-    /// Starts listening, if an address is given. If the server that this one replaces still listens
-    /// there, this one starts listening as soon as it stops.
+    /// Starts listening, if an address is given. If the replaced server still listens there, this
+    /// server starts listening as soon as the replaced one has stopped.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Content for Metrics {
         let mut text = String::new();
         match encode(&mut text, &self.0) {
             Ok(()) => http1::whole(CONTENT_TYPE, text),
-            Err(_) => http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "this has no form\n"),
+            Err(_) => http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded\n"),
         }
     }
 }

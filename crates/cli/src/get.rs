@@ -66,17 +66,16 @@ pub(crate) struct GetCommand {
     insecure: bool,
     /// Connect to this address instead of the one in the URL.
     ///
-    /// If it resolves to several addresses, the first one that answers is used (RFC 8305).
+    /// If it resolves to several addresses, the first one that responds is used (RFC 8305).
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
-    /// Time limit of the whole command.
+    /// Time limit for the entire command.
     #[arg(long, alias = "max-time", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Give up on a download that makes no progress for this long; 0 disables this.
     ///
-    /// It applies when the server is reachable but sends no byte of the response. Until the
-    /// response begins, it is the time that the server may take to respond. It does not apply to
-    /// --tunnel.
+    /// The timeout applies while the server is reachable but sends no part of the response,
+    /// including the time before the response begins. It does not apply to --tunnel.
     #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = parse_duration)]
     stall_timeout: Duration,
     /// Interval of silence after which to send a PING; 0 disables this.
@@ -86,8 +85,8 @@ pub(crate) struct GetCommand {
     keep_alive: Duration,
     /// Migrate each connection to another local port at this age, such as 500ms.
     ///
-    /// The new path is validated first (RFC 9000 §9.2). If the server does not answer there or
-    /// forbids migration, the download continues on the old path, and a message says why.
+    /// The new path is validated first (RFC 9000 §9.2). If the server does not respond there or has
+    /// disabled migration, the download continues on the old path, and the reason is printed.
     #[arg(long, value_name = "DURATION", value_parser = rebind::parse)]
     rebind_after: Option<Duration>,
     /// Download the other URLs on new connections that resume the first one's session.
@@ -105,8 +104,8 @@ pub(crate) struct GetCommand {
     sessions: Option<PathBuf>,
     /// Send the requests before the handshake is complete (0-RTT), if possible.
     ///
-    /// This needs a stored session of the server that permits it, and saves a round trip. An
-    /// on-path attacker can replay the requests, but cannot read the responses.
+    /// This saves a round trip, and requires a stored session that allows early data. An on-path
+    /// attacker can replay the requests, but cannot read the responses.
     #[arg(long)]
     early_data: bool,
     /// Report on standard error whether early data was accepted.
@@ -114,8 +113,8 @@ pub(crate) struct GetCommand {
     verbose: bool,
     /// Offer only these cipher suites, in order of preference.
     ///
-    /// TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256. By default
-    /// all, in this order.
+    /// The suites are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and
+    /// TLS_CHACHA20_POLY1305_SHA256. By default, all are offered in this order.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse)]
     cipher_suites: Vec<SupportedCipherSuite>,
     #[command(flatten)]
@@ -123,9 +122,9 @@ pub(crate) struct GetCommand {
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Priority of all responses (RFC 9218): u=0, the most urgent, to u=7; i.
+    /// Priority of all responses (RFC 9218): u=0 (most urgent) to u=7, i, or both.
     ///
-    /// The parameter i marks a response that is useful in parts (incremental), so that the server
+    /// The parameter i (incremental) marks a response that is useful in parts, so that the server
     /// interleaves it with others. Without this option, servers assume u=3.
     #[arg(long, value_name = "u=N,i", value_parser = parse_priority, conflicts_with = "http09")]
     priority: Option<Priority>,
@@ -136,13 +135,14 @@ pub(crate) struct GetCommand {
     tunnel: Option<Protocol>,
     /// Send each line of standard input as a datagram in the tunnel (RFC 9297).
     ///
-    /// Each datagram that arrives is written as a line. The command ends when as many have arrived
-    /// as were sent, or when none has arrived for a second: datagrams can be lost.
+    /// Each datagram that arrives is written as a line. The command ends when as many datagrams
+    /// have arrived as were sent, or when none has arrived for a second, since datagrams can be
+    /// lost.
     #[arg(long, requires = "tunnel")]
     datagrams: bool,
     /// QUIC versions to support, in order of preference: 1, 2, or 1,2.
     ///
-    /// By default both. The server may choose any of them.
+    /// By default, both are supported. The server may choose any of them.
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',', value_parser = quic_version::parse)]
     quic_versions: Vec<Version>,
     /// QUIC version of the first packet [default: 1 if supported].
@@ -198,8 +198,8 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
     tokio::select! {
         result = download_all(&command) => result,
         timeout = timeout => {
-            Err(Failure::new(format!("not done after {timeout:?}; incomplete files were removed"))
-                .advise("raise --timeout or download less"))
+            Err(Failure::new(format!("timed out after {timeout:?}; incomplete files were removed"))
+                .advise("raise --timeout, or download less"))
         }
         signal = interrupt.received() => {
             Err(Failure::interrupted(signal, "interrupted; incomplete files were removed"))
@@ -217,7 +217,7 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
     check_outputs(command, &jobs)?;
     if command.tunnel.is_some() && jobs.len() > 1 {
         return Err(Failure::new("standard input cannot be sent to several URLs")
-            .advise("run one command with --tunnel for each"));
+            .advise("run a separate command with --tunnel for each URL"));
     }
     if command.insecure {
         output::status(
@@ -268,21 +268,21 @@ fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failur
 
 fn check_outputs(command: &GetCommand, jobs: &[Job]) -> Result<(), Failure> {
     if jobs.len() > 1 && !command.remote_name && jobs.iter().any(|job| job.file.is_some()) {
-        return Err(Failure::new("several URLs cannot be written to one file")
-            .advise("use -O to write each to a file of its own, or run one command for each"));
+        return Err(Failure::new("cannot write several URLs to one file")
+            .advise("use -O to write each URL to a separate file, or run a separate command for each"));
     }
     let mut names = BTreeSet::new();
     if let Some(twice) =
         jobs.iter().filter_map(|job| job.file.as_ref()).find(|file| !names.insert(*file))
     {
-        return Err(Failure::new(format!("two of the URLs end with {}", twice.display()))
-            .advise("run one command with --output for each"));
+        return Err(Failure::new(format!("two of the URLs have the file name {}", twice.display()))
+            .advise("run a separate command with --output for each URL"));
     }
     if command.json && jobs.iter().any(|job| job.file.is_none()) {
         return Err(Failure::new(
             "--json and the content cannot both be written to standard output",
         )
-        .advise("name a file with --output, or use -O"));
+        .advise("choose a file with --output, or use -O"));
     }
     Ok(())
 }

@@ -135,8 +135,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection, after closing another one if necessary. Returns `None` if there is none
-    /// to close.
+    /// Admits a connection, after closing another one if necessary. Returns `None` if no connection
+    /// can be closed.
     async fn admit(&self, client: SocketAddr) -> Option<Place> {
         let mut closed = None;
         let place = {
@@ -311,7 +311,7 @@ pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Resp
 pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(text) => whole("application/json", text),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "this has no form in JSON\n"),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded as JSON\n"),
     }
 }
 

@@ -25,7 +25,7 @@ const LARGEST_TABLE: u64 = 16 << 20;
 
 fn parse_table(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
-        size if size > LARGEST_TABLE => Err("it must be at most 16MiB".to_owned()),
+        size if size > LARGEST_TABLE => Err("must be at most 16MiB".to_owned()),
         size => Ok(size),
     }
 }

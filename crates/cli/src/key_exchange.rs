@@ -15,10 +15,10 @@ static GROUPS: [&dyn SupportedKxGroup; 7] =
 pub(crate) struct KeyExchangeOptions {
     /// Support only these key exchange groups, in order of preference.
     ///
-    /// X25519MLKEM768, X25519, secp256r1, secp384r1, SecP256r1MLKEM768, MLKEM768 and MLKEM1024. The
-    /// client's preference decides; a server that lacks its first group sends a HelloRetryRequest,
-    /// which costs a round trip. By default the first four: X25519MLKEM768 resists quantum
-    /// computers.
+    /// The groups are X25519MLKEM768, X25519, secp256r1, secp384r1, SecP256r1MLKEM768, MLKEM768 and
+    /// MLKEM1024. The client's preference decides; a server that does not support the client's
+    /// first group sends a HelloRetryRequest, which costs a round trip. The default is the first
+    /// four; X25519MLKEM768 resists quantum computers.
     #[arg(long = "key-exchange-groups", value_name = "NAME,…", value_delimiter = ',', value_parser = parse)]
     groups: Vec<&'static dyn SupportedKxGroup>,
 }
@@ -37,7 +37,7 @@ fn parse(name: &str) -> Result<&'static dyn SupportedKxGroup, String> {
     };
     GROUPS.into_iter().find(is_called).ok_or_else(|| {
         let names: Vec<_> = GROUPS.iter().filter_map(|group| group.name().as_str()).collect();
-        format!("there are {}", names.join(", "))
+        format!("the supported groups are {}", names.join(", "))
     })
 }
 

@@ -88,7 +88,7 @@ async fn config(command: LinkCommand) -> Result<RelayConfig, Failure> {
     let conditions = |way| {
         let conditions = command.directions.conditions(way);
         conditions
-            .map_err(|error| Failure::new(format!("these options contradict each other: {error}")))
+            .map_err(|error| Failure::new(format!("conflicting options: {error}")))
     };
     let link = LinkConfig {
         to_server: conditions(Way::ToServer)?,

@@ -13,16 +13,16 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// For QUIC connections and relayed datagrams.
+    /// The socket for QUIC connections or relayed datagrams.
     pub(crate) const UDP: Self = Self { protocol: "UDP", option: "--listen" };
-    /// For a server's preferred address.
+    /// The socket for a server's preferred address.
     pub(crate) const PREFERRED: Self = Self { protocol: "UDP", option: "--preferred-address" };
-    /// For the viewer's page.
+    /// The socket for the viewer's page.
     pub(crate) const PAGE: Self = Self { protocol: "TCP", option: "--listen" };
-    /// For traces that `view --live` can follow.
+    /// The socket for traces that `view --live` can follow.
     pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
 
-    /// For a server's metrics.
+    /// The socket for a server's metrics.
     pub(crate) const METRICS: Self = Self { protocol: "TCP", option: "--metrics" };
 
     /// Returns the failure to listen on `address`, with advice.

@@ -1,9 +1,9 @@
 //! Serves the qlog of live connections over HTTP, for `clearway view --live`.
 //!
 //! `GET /` lists the connections, the newest last: `[{"name", "has_ended"}…]`. `GET /NAME` returns
-//! the qlog of one of them, as a JSON text sequence that continues as long as the connection does:
-//! `curl` can save it to a file. The module `trace` keeps the log of one connection, `traces` is
-//! the list of connections, and `server` is the HTTP server.
+//! the qlog of one of them, as a JSON text sequence that lasts as long as the connection; `curl`
+//! can save it to a file. The module `trace` keeps the log of one connection, `traces` is the list
+//! of connections, and `server` is the HTTP server.
 
 mod server;
 mod trace;
@@ -45,7 +45,7 @@ impl LiveOptions {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be listened on.
+    /// Returns an error if listening on the address fails.
     pub(crate) async fn start(&self) -> Result<Option<Traces>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
         let traces = Traces::within(usize::try_from(self.memory).unwrap_or(usize::MAX));

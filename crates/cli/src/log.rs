@@ -12,13 +12,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output;
 
-/// The option for what is reported.
+/// The logging option.
 #[derive(Args, Debug)]
 pub(crate) struct LogOptions {
     /// Log level on standard error: error, warn, info, debug or trace.
     ///
-    /// Or a list of TARGET=LEVEL separated by commas, such as warn,clearway_io=debug. By default
-    /// $RUST_LOG; if that is not set, nothing is logged.
+    /// A comma-separated list of TARGET=LEVEL is also accepted, such as warn,clearway_io=debug. The
+    /// default is $RUST_LOG; if that is not set, nothing is logged.
     #[arg(long = "log", value_name = "LEVEL", value_parser = parse)]
     filter: Option<Targets>,
 }
@@ -53,7 +53,7 @@ fn from_environment() -> Option<Targets> {
     match text.parse() {
         Ok(filter) => Some(filter),
         Err(error) => {
-            output::status(&format!("clearway: RUST_LOG is ignored: {error}"));
+            output::status(&format!("clearway: ignoring RUST_LOG: {error}"));
             None
         }
     }
@@ -71,7 +71,7 @@ impl MakeWriter<'_> for StandardError {
 }
 
 impl Write for StandardError {
-    /// Takes a whole line at a time.
+    /// Writes an entire line at a time.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         output::log(&String::from_utf8_lossy(line));
         Ok(line.len())

@@ -43,7 +43,7 @@ pub(crate) fn run(command: &ManualCommand) -> Result<(), Failure> {
         let path = folder.join(name);
         fs::write(&path, page).map_err(|error| unwritten(&path, &error, "DIR"))?;
     }
-    output::result(&format!("{} pages are in {}", pages.len(), folder.display()))
+    output::result(&format!("wrote {} pages to {}", pages.len(), folder.display()))
 }
 
 /// Returns all pages with their file names.

@@ -100,7 +100,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     if disk.records_dropped > 0 {
         let count = disk.records_dropped;
         lines.push(format!(
-            "{count} records are missing in qlog files, at places marked there: the disk is too slow"
+            "{count} records are missing in qlog files, which mark the gaps: the disk is too slow"
         ));
     }
     if disk.logs_dropped > 0 {
@@ -109,7 +109,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     }
     if *failed_handshakes > 0 {
         lines.push(format!(
-            "{failed_handshakes} handshakes failed and have no qlog file: too many of them failed"
+            "{failed_handshakes} failed handshakes have no qlog file: there were too many of them"
         ));
     }
     if *unopened > 0 {

@@ -47,7 +47,7 @@ pub(crate) fn octets_of_base64(text: &Spanned<String>) -> Result<Vec<u8>, Fault>
     let standard = text.get_ref().replace('-', "+").replace('_', "/");
     BASE64.decode(standard).map_err(|_| {
         let message = format!(
-            "{:?} is not base64; copy it as it was given, or write hexadecimal digits as server-id",
+            "{:?} is not base64; copy it unchanged, or write hexadecimal digits as server-id",
             text.get_ref()
         );
         Fault::new(text.span(), message)
@@ -67,7 +67,7 @@ pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
     key.ok_or_else(|| {
         let count = digits.get_ref().chars().count();
         let message = format!(
-            "a key has 32 hexadecimal digits, but this has {count} characters; generate one: openssl rand -hex 16"
+            "a key must have 32 hexadecimal digits, but this one has {count} characters; generate one: openssl rand -hex 16"
         );
         Fault::new(digits.span(), message)
     })
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<QuicLb, Fault> {
         (Some(_), Some(second)) => {
             return Err(Fault::new(
                 second.span(),
-                "there is a server-id as well; remove one of the two",
+                "server-id and server-id-base64 are mutually exclusive; remove one of them",
             ));
         }
         (None, None) => {
@@ -182,7 +182,7 @@ mod tests {
             ("config-id = 1\nserver-id-base64 = \"?\"", "lb.toml:2:20: \"?\" is not base64"),
             (
                 "config-id = 1\nserver-id = \"01\"\nserver-id-base64 = \"AQ==\"",
-                "lb.toml:3:20: there is a server-id as well",
+                "lb.toml:3:20: server-id and server-id-base64 are mutually",
             ),
             (
                 "config-id = 1\nserver-id = \"01\"\n nonce-length = 3",
@@ -196,7 +196,7 @@ mod tests {
                 "config-id = 1\nserver-id = \"000000000000000000000000000001\"",
                 "lb.toml:2:13: server ID and nonce have 22 octets in total",
             ),
-            ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key has 32"),
+            ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key must have 32"),
             ("config-id = 1\nserver-id = \"01\"\nkeys = \"\"", "lb.toml:3:1: unknown key keys"),
             ("config-id = 1\nserver-id = 1\n", "lb.toml:2:13: invalid type: integer `1`"),
             ("config-id = 1\n\nserver-id", "lb.toml:3:"),

@@ -7,7 +7,7 @@ pub(crate) fn parse(input: &str) -> Result<Version, String> {
     match input.trim() {
         "1" => Ok(Version::V1),
         "2" => Ok(Version::V2),
-        _ => Err("the supported versions are 1 and 2".to_owned()),
+        _ => Err("unknown QUIC version: expected 1 or 2".to_owned()),
     }
 }
 

@@ -86,7 +86,7 @@ impl Relay {
         let addresses = link.rebind.is_some_and(|rebind| rebind.address);
         if addresses && !matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
             return Err(Failure::new(format!("cannot send to {to} from changing addresses"))
-                .advise("--rebind-address works only with a server at 127.0.0.1; leave it out to change ports"));
+                .advise("--rebind-address works only with a server at 127.0.0.1; omit it to change only the port"));
         }
         let listener =
             Socket::bind(listen).map_err(|error| Listening::UDP.failed(listen, &error))?;
@@ -142,9 +142,9 @@ impl Relay {
     pub(crate) async fn failed(&mut self) -> Failure {
         let why = match (&mut self.finished).await {
             Ok(Err(error)) => error.to_string(),
-            Ok(Ok(())) | Err(_) => "its thread has ended".to_owned(),
+            Ok(Ok(())) | Err(_) => "its thread has exited".to_owned(),
         };
-        Failure::new(format!("the relay at {} has failed: {why}", self.local_address))
+        Failure::new(format!("the relay at {} failed: {why}", self.local_address))
     }
 
     /// Stops the relay. Returns the final counters.
@@ -160,8 +160,8 @@ impl Relay {
 /// it are the server's.
 fn check_target(to: SocketAddr) -> Result<(), Failure> {
     if to.ip().is_unspecified() || to.port() == 0 {
-        let what = format!("cannot relay to {to}: it is not the address of a server");
-        return Err(Failure::new(what).advise("give an address and a port such as 127.0.0.1:4433"));
+        let what = format!("cannot relay to {to}: not a server address");
+        return Err(Failure::new(what).advise("use an address and a port such as 127.0.0.1:4433"));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which a process reports that it is still waiting to replace another one.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Function with which a process looks for another process to replace.
+/// Function that looks for a process to replace.
 type Looking = fn(PathBuf) -> Result<HotRestart, HotRestartError>;
 
 /// Looks for a process to replace at the path of its unix socket, and waits until it can be replaced.
@@ -29,7 +29,7 @@ pub(crate) async fn look_for(path: &Path, looking: Looking) -> Result<HotRestart
             Ok(Err(error @ HotRestartError::Draining)) => {
                 if said.is_none_or(|said| said.elapsed() >= PROGRESS) {
                     let seconds = begun.elapsed().as_secs();
-                    output::status(&format!("{error}; waiting until it has exited ({seconds} s)"));
+                    output::status(&format!("{error}; waiting for it to exit ({seconds} s)"));
                     said = Some(Instant::now());
                 }
                 tokio::time::sleep(INTERVAL).await;
@@ -45,33 +45,32 @@ pub(crate) fn not_replaced(error: &HotRestartError) -> Failure {
     let failure = Failure::new(format!("cannot take over: {error}"));
     match error {
         HotRestartError::ShardCount { running, .. } => {
-            failure.advise(format!("give --shards {running}, or stop the running process first"))
+            failure.advise(format!("use --shards {running}, or stop the running process first"))
         }
         HotRestartError::Addresses { .. } => failure.advise(
-            "give --listen and --preferred-address as they are there, or stop the running process \
-             first",
+            "use the same --listen and --preferred-address as the running process, or stop it first",
         ),
         HotRestartError::ConnectionIds { .. } => failure.advise(
-            "give --quic-lb a file with IDs of the same length, or none if the running process has \
-             none, or stop that first",
+            "use a --quic-lb file with IDs of the same length (none if the running process has none), \
+             or stop the running process first",
         ),
         HotRestartError::TooManyShards { limit } => {
-            failure.advise(format!("give --shards {limit} or less"))
+            failure.advise(format!("use --shards {limit} or less"))
         }
         HotRestartError::OtherUser { .. } => {
-            failure.advise("start this program as that user, or choose another --hot-restart")
+            failure.advise("start this program as that user, or choose another --hot-restart socket")
         }
         HotRestartError::Foreign => {
-            failure.advise("stop it first; the next restart can be a hot one again")
+            failure.advise("stop the running process first; the next restart can be hot again")
         }
         HotRestartError::Busy | HotRestartError::Ended => {
             failure.advise("start this program again")
         }
         HotRestartError::Path { error, .. } if error.kind() == ErrorKind::Unsupported => {
-            failure.advise("leave out --hot-restart, and stop the running process first")
+            failure.advise("omit --hot-restart, and stop the running process first")
         }
         HotRestartError::Path { .. } => {
-            failure.advise("choose a folder that exists, and that only this user can write to")
+            failure.advise("choose an existing folder that only this user can write to")
         }
         _ => failure,
     }

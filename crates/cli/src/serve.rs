@@ -57,12 +57,12 @@ use store::Store;
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, the server generates a self-signed certificate for localhost,
-/// 127.0.0.1 and ::1; clients trust it with the file of --save-cert. On SIGHUP, the server reloads
-/// its certificates and those of --client-ca. Responses are sent by the clients' priorities (RFC
-/// 9218). If a service manager passes UDP sockets (LISTEN_FDS), the server uses them, with a thread
-/// for each. When interrupted (Ctrl-C, SIGTERM), the server stops accepting requests (GOAWAY),
-/// completes those in progress, and exits; interrupted again, it exits immediately. SSLKEYLOGFILE
-/// is honored.
+/// 127.0.0.1 and ::1; clients can trust it with the file that --save-cert writes. On SIGHUP, the
+/// server reloads its certificates and those of --client-ca. Responses are scheduled by the
+/// clients' priorities (RFC 9218). If a service manager passes UDP sockets (LISTEN_FDS), the server
+/// uses them, with a thread for each. When interrupted (Ctrl-C, SIGTERM), the server stops
+/// accepting requests (GOAWAY), completes those in progress, and exits; interrupted again, it exits
+/// immediately. SSLKEYLOGFILE is honored.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeCommand {
@@ -75,15 +75,15 @@ pub(crate) struct ServeCommand {
     /// Preferred address: clients migrate there after the handshake (RFC 9000 §9.6).
     ///
     /// The server listens there as well; port 0 selects any free port. May be given twice, for IPv4
-    /// and for IPv6. Clients of the other family stay at --listen, as do those that get no answer
+    /// and for IPv6. Clients of the other family stay at --listen, as do those that get no response
     /// from this address.
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     preferred_address: Vec<SocketAddr>,
     /// Number of threads, 1 to 256, each with its own socket [default: one per core].
     ///
-    /// Clients are distributed across the threads, which all listen at the same addresses.
-    /// Connections stay in their threads when clients migrate: with CAP_BPF by eBPF, otherwise by
-    /// classic BPF. The default counts the cores that this program may use. Systems other than
+    /// Clients are distributed across the threads, which all listen on the same addresses.
+    /// Connections stay on their threads when clients migrate (by eBPF with CAP_BPF, otherwise by
+    /// classic BPF). The default counts the cores that this program may use. Systems other than
     /// Linux have one thread.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
@@ -100,7 +100,7 @@ pub(crate) struct ServeCommand {
     retry: bool,
     /// Send Retry while at least COUNT handshakes are in progress.
     ///
-    /// It stops when half that many remain.
+    /// The server stops sending Retry when half that many remain.
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     retry_above: usize,
     /// Accept datagrams only from the load balancer at this address. May be repeated.
@@ -114,7 +114,7 @@ pub(crate) struct ServeCommand {
     /// Do not accept early data (0-RTT).
     ///
     /// By default it is accepted, because replaying the request for a file does no harm: only GET
-    /// and HEAD are answered, and any other method with 425 (Too Early).
+    /// and HEAD are served, and any other method gets 425 (Too Early).
     #[arg(long)]
     no_early_data: bool,
     /// File with the keys of session tickets and address validation tokens.
@@ -123,17 +123,18 @@ pub(crate) struct ServeCommand {
     /// servers with the same file whose clocks differ by less than a minute. Each line is a key of
     /// 64 hexadecimal digits: the first one is used, an optional second one (the previous key) is
     /// still accepted. The file is reloaded when it changes. The stateless reset key is derived
-    /// from it, too: after a crash, a server with the same file, host name and address resets the
-    /// connections that it does not know.
+    /// from the file, too: after a crash, a server with the same file, host name and address resets
+    /// the connections that it has lost.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     /// Issue connection IDs for load balancers (QUIC-LB), as this TOML file configures.
     ///
     /// The keys of the file are config-id (0 to 6), server-id (hexadecimal) or server-id-base64,
-    /// nonce-length (7), key (32 hexadecimal digits; without it, everyone can read the server ID)
-    /// and encodes-length (false). It is reloaded when it changes and on SIGHUP: the IDs of all
-    /// clients are then replaced, and no connection is interrupted. Their length cannot change: it
-    /// is that of server ID and nonce plus 2 with a key, and plus 1 without one.
+    /// nonce-length (default 7), key (32 hexadecimal digits; without it, everyone can read the
+    /// server ID) and encodes-length (default false). It is reloaded when it changes and on SIGHUP:
+    /// the IDs of all clients are then replaced, and no connection is interrupted. Their length
+    /// cannot change: it is the length of server ID and nonce, plus 2 with a key and plus 1
+    /// without.
     #[arg(long, value_name = "FILE")]
     quic_lb: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
@@ -165,12 +166,12 @@ pub(crate) struct ServeCommand {
     content_memory: u64,
     /// Maximum memory for connections [default: half of the available memory].
     ///
-    /// It covers data received and not read, data sent and not acknowledged, and 8 KiB for each
-    /// connection. The default is half of the memory of the machine, or of this program's cgroup if
-    /// that is less. From half of the limit on, clients whose host or network holds more than its
-    /// share get no larger windows; from three quarters on, they get no new connections; and from
-    /// seven eighths on, the server closes the connection that holds the most, of the host that
-    /// holds the most.
+    /// The limit covers received data that is not read, sent data that is not acknowledged, and 8
+    /// KiB for each connection. The default is half of the memory of the machine, or of this
+    /// program's cgroup if that is less. From half of the limit on, clients whose host or network
+    /// holds more than its share get no larger windows; from three quarters on, they get no new
+    /// connections; and from seven eighths on, the server closes the largest connection of the host
+    /// that holds the most.
     #[arg(long, value_name = "SIZE", value_parser = size_of_at_least_1_mib)]
     connection_memory: Option<u64>,
     /// Reset a response whose client accepts nothing for this long.
@@ -184,7 +185,7 @@ pub(crate) struct ServeCommand {
     /// Time limit for responses in progress when the server is interrupted.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
     shutdown_timeout: Duration,
-    /// Send all responses in turns, regardless of the clients' priorities.
+    /// Send all responses round-robin, regardless of the clients' priorities.
     #[arg(long, conflicts_with = "http09")]
     ignore_priorities: bool,
     /// Accept tunnels with the protocol "echo" (extended CONNECT, RFC 9220).
@@ -196,8 +197,8 @@ pub(crate) struct ServeCommand {
     /// Poll for datagrams for up to this long, at most 1ms, before a thread sleeps.
     ///
     /// This makes round trips with clients in the same machine or rack shorter, where waking a
-    /// thread takes longer than the response. The thread's core is busy as long as each poll finds
-    /// something; after polls without success they become rare.
+    /// thread takes longer than the response. The thread's core is busy while each poll finds
+    /// datagrams; after unsuccessful polls, polling becomes rare.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_busy_poll)]
     busy_poll: Duration,
     /// Do not print a line for each request.
@@ -225,7 +226,7 @@ Examples:
   Serve two names with a certificate each, only to clients with a certificate from our CA:
     clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
     clearway get --cert me.pem --key me.key https://a.example:4433/file
-  Replace the running server by a new version without cutting connections (run the same command again):
+  Replace the running server with a new version without interrupting connections (run the same command again):
     clearway serve /srv/www --listen 0.0.0.0:443 --hot-restart /run/www/restart --cert … --key …
   Accept clients at an address that several machines share, and move them to this machine's own:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
@@ -249,14 +250,14 @@ const MAX_CONNECTIONS: usize = 100_000;
 
 fn parse_timeout(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("it must be longer than 0".to_owned()),
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
         timeout => Ok(timeout),
     }
 }
 
 fn parse_busy_poll(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        limit if limit > Duration::from_millis(1) => Err("it must be at most 1ms".to_owned()),
+        limit if limit > Duration::from_millis(1) => Err("must be at most 1ms".to_owned()),
         limit => Ok(limit),
     }
 }
@@ -412,7 +413,7 @@ fn check_shards(count: Option<u16>) -> Result<(), Failure> {
     match asked {
         Some(count) if system::shards_at_port(count) < count => {
             Err(Failure::new(format!("cannot start {count} threads: only Linux distributes datagrams among the sockets of a port"))
-                .advise("leave out --shards"))
+                .advise("omit --shards"))
         }
         _ => Ok(()),
     }
@@ -424,7 +425,7 @@ fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerCo
         if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
             let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
             return Err(Failure::new(format!("there are two preferred {family} addresses"))
-                .advise("give --preferred-address once for IPv4 and once for IPv6"));
+                .advise("use --preferred-address once for IPv4 and once for IPv6"));
         }
         config = match *address {
             SocketAddr::V4(v4) => config.preferred_address_v4(v4),
@@ -475,7 +476,7 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
         }
         EndpointError::Config(error @ ConfigError::PreferredAddress(_)) => {
             Failure::new(format!("cannot use the preferred address: {error}"))
-                .advise("give --preferred-address an address of this machine")
+                .advise("use an address of this machine for --preferred-address")
         }
         error => Failure::new(format!("cannot serve at {listen}: {error}")),
     }
@@ -491,7 +492,7 @@ mod tests {
         let command = ServeCommand::augment_args(Command::new("serve"));
         let matches = command.try_get_matches_from(["serve", "--shards", count]);
         let matches = matches.map_err(|error| error.to_string())?;
-        Ok(*matches.get_one("shards").expect("the option is there"))
+        Ok(*matches.get_one("shards").expect("the option exists"))
     }
 
     #[test]
@@ -520,13 +521,13 @@ mod tests {
     #[test]
     fn durations_keep_to_their_bounds() {
         let milliseconds = Duration::from_millis;
-        let most = || Err("it must be at most 1ms".to_owned());
+        let most = || Err("must be at most 1ms".to_owned());
         assert_eq!(parse_busy_poll("0s"), Ok(Duration::ZERO));
         assert_eq!(parse_busy_poll("1ms"), Ok(milliseconds(1)));
         assert_eq!((parse_busy_poll("1001us"), parse_busy_poll("1s")), (most(), most()));
         assert!(parse_busy_poll("1").is_err());
         assert_eq!(parse_timeout("1ms"), Ok(milliseconds(1)));
-        assert_eq!(parse_timeout("0s"), Err("it must be longer than 0".to_owned()));
+        assert_eq!(parse_timeout("0s"), Err("must be longer than 0".to_owned()));
         assert!(parse_timeout("1").is_err());
     }
 

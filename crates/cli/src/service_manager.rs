@@ -6,7 +6,7 @@
 pub(crate) fn ready() {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         crate::output::status(&format!(
-            "cannot tell the service manager that this program listens: {error}; it may stop it"
+            "cannot notify the service manager that this program is listening: {error}; it may stop this program"
         ));
     }
 }

@@ -53,7 +53,7 @@ async fn watch(path: PathBuf, keys: TicketKeys, mut known: Secrets) {
                     keys.accept_previous(previous);
                 }
                 known = new;
-                note(Event::TicketKeysReloaded, "the ticket keys have changed");
+                note(Event::TicketKeysReloaded, "reloaded the ticket keys");
             }
             // A file that is being replaced may be missing for a moment.
             Err(why) if failures == TIMEOUT => {
@@ -75,12 +75,12 @@ fn read(path: &Path) -> Result<Secrets, String> {
 fn parse(text: &str) -> Result<Secrets, String> {
     let mut keys = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| {
         let key = bytes_of(line).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        key.ok_or_else(|| "a key is a line of 64 hexadecimal digits".to_owned())
+        key.ok_or_else(|| "each key must be a line of 64 hexadecimal digits".to_owned())
     });
-    let current = keys.next().ok_or("it contains no key")??;
+    let current = keys.next().ok_or("the file contains no key")??;
     let previous = keys.next().transpose()?;
     if keys.next().is_some() {
-        return Err("it contains more than two keys".to_owned());
+        return Err("the file contains more than two keys".to_owned());
     }
     Ok(Secrets { current, previous })
 }

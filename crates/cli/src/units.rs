@@ -8,7 +8,7 @@ use clearway_network::parse_size;
 /// piece would fit in most cases.
 pub(crate) fn size_of_at_least_1_mib(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
-        size if size < 1 << 20 => Err("it must be at least 1MiB".to_owned()),
+        size if size < 1 << 20 => Err("must be at least 1MiB".to_owned()),
         size => Ok(size),
     }
 }

@@ -105,15 +105,15 @@ mod tests {
         let mut watch = Watch::begin(vec![path.clone()]);
         assert!(!watch.look(false));
         std::fs::write(&path, "12").unwrap();
-        assert!(!watch.look(false), "it may not be complete");
+        assert!(!watch.look(false), "the file may be incomplete");
         std::fs::write(&path, "123").unwrap();
-        assert!(!watch.look(false), "it was not");
+        assert!(!watch.look(false), "the file has changed again");
         assert!(watch.look(false));
-        assert!(!watch.look(false), "it was read");
-        assert!(watch.look(true), "someone asks");
+        assert!(!watch.look(false), "the file has already been read");
+        assert!(watch.look(true), "a reload was requested");
         std::fs::remove_file(&path).unwrap();
         assert!(!watch.look(false));
-        assert!(watch.look(false), "that it is missing is a change, too");
+        assert!(watch.look(false), "a missing file is a change, too");
         assert!(!watch.look(false));
     }
 }

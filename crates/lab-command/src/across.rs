@@ -13,8 +13,8 @@ use clearway_terminal::failure::Failure;
 /// Some properties cannot be checked in a single run: a run and its counterpart in another network
 /// must agree, or flows that share a bottleneck must get fair shares. Each property is checked for
 /// every controller that it applies to. The table has a row for each comparison: what was compared,
-/// the worst value, its bound, and whether the property held; if not, the seed and what was
-/// measured. A row without a bound is for information only. The exit status is 0 only if all
+/// the worst value, its bound, and whether the property held; if not, also the seed and the
+/// measurements. A row without a bound is for information only. The exit status is 0 only if all
 /// properties held. `lab run --all` includes these checks.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]

@@ -19,7 +19,7 @@ pub(super) fn conclude(rows: &[Row], across: &[AcrossRow]) -> Result<(), Failure
     let unmet: Vec<_> = rows_unmet.chain(across_unmet).collect();
     let Some(first) = unmet.first() else { return Ok(()) };
     Err(Failure::new(format!(
-        "{} of {} were not as expected; the first: {first}",
+        "{} of {} results were not as expected; the first: {first}",
         unmet.len(),
         rows.len() + across.len(),
     )))

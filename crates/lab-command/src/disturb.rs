@@ -31,13 +31,13 @@ use clearway_terminal::output;
 /// Inject one fault at every point of a connection.
 ///
 /// A scenario is run once undisturbed. Then it is run repeatedly with the same seed, each time with
-/// one disturbance: at each datagram of either direction in turn, and at each millisecond of the
-/// first ten round trips. A run must finish within a bound that is derived from the disturbance and
-/// its time (the undisturbed run's time, the cost of a silence of this length with RFC 9002's
-/// backoff, and the time to send the rest from the minimum window), and must not violate a property
-/// (`lab properties`). Any other outcome is a finding, and is printed with the command that
-/// reproduces it. The table, or --json, has a line for each disturbance, controller and variant.
-/// The exit status is 0 only if nothing was found.
+/// one disturbance: at each datagram in either direction, and at each millisecond of the first ten
+/// round trips. A run must finish within a bound that is derived from the disturbance and its time
+/// (the undisturbed run's time, the cost of a silence of this length with RFC 9002's backoff, and
+/// the time to send the rest from the minimum window), and must not violate a property (`lab
+/// properties`). Any other outcome is a finding, and is printed with the command that reproduces
+/// it. The table, or --json, has a line for each disturbance, controller and variant. The exit
+/// status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct DisturbCommand {
@@ -55,9 +55,10 @@ pub(super) struct DisturbCommand {
     kinds: Vec<Kind>,
     /// Test only this moment, such as datagram:3:client or time:37ms. May be repeated.
     ///
-    /// datagram:N:client is the N-th datagram that the client sends; datagram:N:server likewise; a
-    /// time counts from the first datagram. If there are several moments, and as many disturbances,
-    /// all are applied in one run, each disturbance at its moment.
+    /// datagram:N:client is the N-th datagram that the client sends, and datagram:N:server the N-th
+    /// that the server sends; times are relative to the first datagram. If there are several
+    /// moments and equally many disturbances, all are applied in a single run, each disturbance at
+    /// its moment.
     #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
     moments: Vec<At>,
     /// Test this many random pairs of disturbances instead of single ones.
@@ -70,13 +71,13 @@ pub(super) struct DisturbCommand {
     every: u32,
     /// Test at most this many datagrams of each direction.
     ///
-    /// Half of them are the first ones, the others are evenly spread.
+    /// Half of them are the first datagrams; the others are evenly spaced.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
     datagrams: u64,
     /// Seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Maximum number of findings of a kind to print; all are counted.
+    /// Maximum number of findings of a kind to print; all findings are counted.
     ///
     /// The limit applies to each disturbance, controller and variant.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
@@ -105,14 +106,14 @@ Disturbances:
                                 for this time, no datagram arrives from the client, the server, or either
   lose, double, corrupt, corrupt-header, delay
                                 the datagram is lost, duplicated, or has a byte changed (or one of its first
-                                20), or arrives 100 ms late; only tried at datagrams (at a time: the server's next)
+                                20), or arrives 100 ms late; tested only at datagrams (at a time: the server's next)
   key-update-client, key-update-server
                                 an endpoint initiates a key update (no effect before the handshake is confirmed)
   reorder                       from then on, a tenth of all datagrams is delayed by a quarter of a round trip
   path-dies                     from then on, the client's path drops everything: an error must report it
   address-gone                  the client's address is removed: an error must report it
   address-replaced, address-replaced-200ms
-                                the client's address is replaced by another at once, or after 200 ms
+                                the client's address is replaced by another immediately, or after 200 ms
   path-mtu, interface-mtu       datagrams above 1220 bytes are lost, or rejected by the client's kernel
   path-dies-migrate, address-gone-migrate, address-replaced-migrate, path-mtu-migrate, rebind-address-migrate
                                 the same, and 300 ms later the client migrates to another address
@@ -120,7 +121,7 @@ Disturbances:
 With --json each line has: scenario, controller, disturbance (pair, for pairs), variant, runs, finished, violations, \
 found (number of runs with a finding, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; \
 null for never), bound_s (the largest bound of any of its runs), worst (the moment of the run that came closest to its \
-bound or exceeded it most, as options of this command), left_out (number of datagrams that were not tried because there \
+bound or exceeded it most, as options of this command), left_out (number of datagrams that were not tested because there \
 are too many). Findings are printed to standard error.
 
 Examples:
@@ -142,7 +143,7 @@ pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
             immediately",
-        undone: "not all moments were tested",
+        undone: "some moments were not tested",
     };
     interruptible(move |is_ended| disturb(&command, is_ended), words).await
 }
@@ -184,7 +185,7 @@ impl<'a> Cell<'a> {
             .map_err(|error| Failure::new(error.to_string()))?;
         if let Some(fault) = judge(&baseline.outcome, setup.limit) {
             return Err(Failure::new(format!(
-                "{}, {:?}, {}, seed {} fails without a disturbance: it {fault}",
+                "{}, {:?}, {}, seed {} fails without a disturbance: the run {fault}",
                 view.scenario.name, view.variant.name, view.candidate.name, command.seed
             )));
         }

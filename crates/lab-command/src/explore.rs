@@ -24,8 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// moves is made: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark
 /// (ECN-CE) is reported, the application is idle, a second passes. No move may panic or violate a
 /// safety property; and from every state in which data waits, round trips without loss must make
-/// the window grow: otherwise there is a cycle in which a sender is stuck. States that differ only
-/// in time are explored once. The exit status is 0 only if nothing was found.
+/// the window grow: otherwise, a sender can get stuck in a cycle. States that differ only in time
+/// are explored once. The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ExploreCommand {
@@ -60,7 +60,7 @@ pub(super) async fn run(command: ExploreCommand) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
             immediately",
-        undone: "not all sequences were explored",
+        undone: "some sequences were not explored",
     };
     interruptible(move |is_ended| search(&command, is_ended), words).await
 }
@@ -78,7 +78,7 @@ fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure
         let explored = explore_algorithm(algorithm, manner, is_ended, &mut |progress| {
             reporter.report(progress)
         });
-        let unknown = || Failure::new(format!("{} cannot be explored yet", algorithm.name()));
+        let unknown = || Failure::new(format!("exploring {} is not supported yet", algorithm.name()));
         let explored = explored.ok_or_else(unknown)?;
         let seconds = begin.elapsed().as_secs_f64();
         faults = faults.saturating_add(explored.faults.len());
@@ -147,7 +147,7 @@ fn object(algorithm: Algorithm, depth: u8, explored: &Explored, seconds: f64) ->
 fn sentences(algorithm: Algorithm, explored: &Explored, seconds: f64) -> String {
     let Explored { levels, moves, cycles, faults, is_complete } = explored;
     let (states, length) = (explored.states(), levels.len().saturating_sub(1));
-    let end = if *is_complete { "" } else { ", not all of the longest were explored" };
+    let end = if *is_complete { "" } else { ", but some of the longest were not explored" };
     let mut text = format!(
         "{algorithm}: {states} states in sequences of up to {length} moves{end} ({moves} moves \
          performed, {seconds:.1} s); cycles in which the window does not grow: {cycles}"

@@ -21,9 +21,9 @@ use clearway_terminal::output;
 /// configuration with a new key; each of the balancers applies each change at a different time.
 /// Clients change their addresses and connection IDs, and their datagrams arrive at the other
 /// balancer; responses get lost. Every datagram must go to the server that has its connection,
-/// except for the reasons that docs/fleet.md describes; connections that are lost for these are
-/// counted by reason. A connection that is lost otherwise is a violation, and is printed with the
-/// command that repeats it. The exit status is 0 only if there was none, and all seeds were run.
+/// except for the reasons that docs/fleet.md describes; connections lost for these reasons are
+/// counted by reason. Any other lost connection is a violation, and is printed with the command
+/// that repeats it. The exit status is 0 only if there was no violation, and all seeds were run.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct FleetCommand {
@@ -58,12 +58,12 @@ opaque IDs are random, and balancers learn them; mixed uses all of these.
 
 Circumstances: in order: changes are made as docs/fleet.md recommends; attacked: an attacker also sends forged Initial
 packets and connection IDs; in any order: servers get clients before all balancers know them, and old configurations are
-removed at once.
+removed immediately.
 
 Rules that must hold:
   R1  a datagram of a connection goes to the server that has it, except for documented reasons
   R2  a new client goes to a server that accepts new clients
-  R3  balancers with the same servers send a new client to the same one
+  R3  balancers with the same servers send a new client to the same server
   R4  a change moves at most 2 % of new clients between the servers that it does not affect
   R5  a balancer's tables stay within their limits
 
@@ -84,7 +84,7 @@ pub(super) async fn run(command: FleetCommand) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
             immediately",
-        undone: "not all seeds were run",
+        undone: "some seeds were not run",
     };
     interruptible(move |is_ended| command.perform(is_ended), words).await
 }

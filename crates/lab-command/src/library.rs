@@ -88,9 +88,9 @@ impl Library {
         let names = self.names().unwrap_or_default();
         let near = nearest(name, names.iter().map(String::as_str));
         Failure::new(what).advise(match (file, near) {
-            (Some(file), _) => format!("./{file} is a file; to run it, name it with the ./"),
-            (None, Some(near)) => format!("did you mean {near}? clearway lab list shows all"),
-            (None, None) => "clearway lab list shows all scenarios".to_owned(),
+            (Some(file), _) => format!("./{file} is a file; to run it, include the ./"),
+            (None, Some(near)) => format!("did you mean {near}? run `clearway lab list` to list all scenarios"),
+            (None, None) => "run `clearway lab list` to list all scenarios".to_owned(),
         })
     }
 
@@ -99,7 +99,7 @@ impl Library {
         let stem = path.file_stem().unwrap_or_default();
         match self.names().unwrap_or_default().iter().find(|name| name.as_str() == stem) {
             Some(name) => failure.advise(format!("the scenario with this name is {name}")),
-            None => failure.advise("clearway lab list shows all scenarios"),
+            None => failure.advise("run `clearway lab list` to list all scenarios"),
         }
     }
 }
@@ -109,7 +109,7 @@ fn explained(loaded: Result<Scenario, ScenarioError>) -> Result<Scenario, Failur
         let failure = Failure::new(error.to_string());
         match error {
             ScenarioError::Invalid { .. } => {
-                failure.advise("crates/lab/scenarios/README.md lists all keys")
+                failure.advise("see crates/lab/scenarios/README.md for all keys")
             }
             _ => failure,
         }

@@ -28,6 +28,6 @@ fn main() -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")));
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start threads: {error}")));
     conclude("clearway-lab", runtime.and_then(|runtime| runtime.block_on(run(command))))
 }

@@ -29,7 +29,7 @@ pub(super) struct Manner {
     json: bool,
     /// Continue a run that violates a property, to report its time as well.
     ///
-    /// The exit status is the same. A run whose time would not advance ends anyway.
+    /// The exit status is the same. A run in which time no longer advances ends anyway.
     #[arg(long)]
     keep_going: bool,
 }
@@ -62,7 +62,7 @@ pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: completing the runs in progress; interrupt again to stop \
             immediately",
-        undone: "not all seeds were run",
+        undone: "some seeds were not run",
     };
     interruptible(move |is_ended| perform_blocking(work, &manner, is_ended), words).await
 }

@@ -16,8 +16,8 @@ use clearway_terminal::output;
 pub(super) struct PropertiesCommand {
     /// Print one JSON object per property, a line each.
     ///
-    /// The keys are property (its ID), meaning, method, and checked (in each run: run; by
-    /// comparing: across; not yet: nowhere).
+    /// The keys are property (its ID), meaning, method, and checked (run: in each run; across: by
+    /// comparing runs; nowhere: not yet).
     #[arg(long)]
     json: bool,
 }

@@ -75,7 +75,7 @@ impl ReplayCommand {
         let Some(flow) = self.flow else { return Ok(main_end(setup)) };
         let end = sending_end(setup, flow).ok_or_else(|| {
             Failure::new(format!("there is no flow {flow}"))
-                .advise(format!("the last one is {}", setup.flows.len().saturating_sub(1)))
+                .advise(format!("the last flow is {}", setup.flows.len().saturating_sub(1)))
         })?;
         Ok(Some(end))
     }

@@ -13,12 +13,12 @@ use clearway_terminal::failure::Failure;
 ///
 /// Every variant is run with every controller, with the number of seeds that the scenario defines.
 /// The table has a row for each: in how many runs the window fell to its floor, how long runs took
-/// in virtual time (median, 99th percentile, longest), and whether everything was as the scenario
-/// expects; if not, what was not, in words. The exit status is 0 only if all expectations were met
-/// and no property was violated.
+/// in virtual time (median, 99th percentile, longest), and whether all expectations of the scenario
+/// were met; if not, which were not. The exit status is 0 only if all expectations were met and no
+/// property was violated.
 ///
 /// With --all, the properties that hold across runs are checked too, as by `lab across`, unless
-/// --variant is given; they have a table of their own.
+/// --variant is given; their results are in a separate table.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct RunCommand {

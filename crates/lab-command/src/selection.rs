@@ -10,7 +10,7 @@ use clearway_congestion::Algorithm;
 pub(super) struct Selection {
     /// Run only these congestion controllers, separated by commas.
     ///
-    /// The value all means all controllers that the scenario names.
+    /// The value all selects all controllers that the scenario lists.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
     /// Run only this variant; base is the scenario itself. May be repeated.
@@ -56,7 +56,7 @@ impl Selection {
         &self.controllers
     }
 
-    /// Returns the controllers to run for a scenario that names `own`.
+    /// Returns the controllers to run for a scenario that lists `own`.
     pub(super) fn controllers(&self, own: &[String]) -> Vec<Algorithm> {
         match &self.controllers {
             // A controller that this program does not have is skipped.

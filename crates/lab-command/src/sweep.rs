@@ -13,9 +13,9 @@ use clearway_terminal::failure::Failure;
 
 /// Run a scenario with a large number of seeds.
 ///
-/// Each variant gets its share of the seeds. Interrupt it (Ctrl-C) to get the results of the seeds that
-/// were run so far; interrupt it again to end at once. The exit status is 0 only if everything was as the
-/// scenario expects, no property was violated, and all seeds were run.
+/// Each variant gets its share of the seeds. Interrupt it (Ctrl-C) to get the results of the seeds
+/// that were run so far; interrupt it again to end immediately. The exit status is 0 only if all
+/// expectations were met, no property was violated, and all seeds were run.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SweepCommand {

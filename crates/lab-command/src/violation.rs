@@ -74,7 +74,7 @@ pub(super) fn record(
     extras: Extras,
 ) -> Result<Outcome, Failure> {
     let unwritten = |why: &dyn std::fmt::Display| {
-        Failure::new(format!("the qlog file {} cannot be written: {why}", path.display()))
+        Failure::new(format!("cannot write the qlog file {}: {why}", path.display()))
     };
     let file = File::create(path).map_err(|error| unwritten(&error))?;
     let error = Arc::new(OnceLock::new());
@@ -122,8 +122,8 @@ name = \"two words\"
             property: "L1",
             at: Timestamp::from_nanos(1_500_000_000),
             end: EndId { flow: 0, side: Side::Server },
-            explanation: "the window stood still".to_owned(),
-            last_events: vec!["an ACK came".to_owned()],
+            explanation: "the window did not grow".to_owned(),
+            last_events: vec!["an ACK arrived".to_owned()],
         }
     }
 
@@ -142,7 +142,7 @@ name = \"two words\"
         for part in [
             "small, \"two words\", cubic, seed 4",
             "property L1 was violated after 1.500000 s at the server of flow 0: the window",
-            "    an ACK came",
+            "    an ACK arrived",
             &file.display().to_string(),
             "clearway lab replay small.toml --controller cubic --variant 'two words' --seed 4",
         ] {

@@ -23,8 +23,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Whether the program has been interrupted twice.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the program has been interrupted twice, so that it must not wait for anything
-/// any more.
+/// Returns whether the program has been interrupted twice and therefore must not wait for anything
+/// else.
 pub(crate) fn is_urgent() -> bool {
     IS_URGENT.load(Ordering::Relaxed)
 }
@@ -32,7 +32,7 @@ pub(crate) fn is_urgent() -> bool {
 /// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C),
 /// SIGTERM and SIGHUP. On Windows, the corresponding events are Ctrl-C; Ctrl-Break and shutdown;
 /// and closing of the console and logoff. The program is terminated if it does not exit within half
-/// a second of the second signal, or if nothing waits for the first one any more.
+/// a second of the second signal, or if nothing is waiting for the first one.
 #[derive(Debug)]
 pub struct Interrupt(Receiver<Ended>);
 

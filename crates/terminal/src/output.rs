@@ -41,7 +41,7 @@ fn standard_output() -> Option<&'static Lines> {
             return;
         }
         status(&format!(
-            "clearway: standard output cannot be written: {error}; its lines are left out and counted"
+            "clearway: cannot write to standard output: {error}; its lines are dropped and counted"
         ));
     };
     let start = || Lines::start("clearway-stdout", "standard output", io::stdout(), report).ok();

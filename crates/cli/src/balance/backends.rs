@@ -1,5 +1,5 @@
-//! The `--backends` file: servers, sources of additional servers, the format of their connection
-//! IDs, and their health checks.
+//! The `--backends` file: servers, sources of additional servers, connection ID formats, and health
+//! checks.
 //!
 //! The file is read in three steps: `file` parses the keys and their types, `resolve` interprets
 //! them, and the servers must form a valid [`Pool`]. Errors are reported with line and column.
@@ -37,7 +37,7 @@ pub(super) struct Backends {
     pub(super) health: Checks,
     /// Rate of new clients, per second, above which they receive a Retry.
     pub(super) retry_above: Option<u64>,
-    /// The reasons for which source entries were skipped.
+    /// The reasons why source entries were skipped.
     pub(super) skipped: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Backends {
         if servers.is_empty() && sources.is_empty() {
             return Err(Fault::new(
                 0..0,
-                "there is no server; add [[server]] with name and address, or [[source]]",
+                "the file lists no servers; add [[server]] with name and address, or [[source]]",
             ));
         }
         if let Some(fault) = own.and_then(|own| places.address_fault(&servers, own)) {
@@ -102,7 +102,7 @@ impl Backends {
                 if let Some(fault) = entry.fault().or_else(|| own.fault(entry.address)) {
                     let (place, address) = (printable(&entry.place), entry.address);
                     skipped.push(format!(
-                        "{origin}, {place}: {address} is not a server's address: {fault}"
+                        "{origin}, {place}: {address} cannot be a server address: {fault}"
                     ));
                     continue;
                 }
@@ -116,7 +116,7 @@ impl Backends {
         if servers.is_empty() {
             let origins: Vec<_> = self.sources.iter().map(|it| it.origin.to_string()).collect();
             let first = skipped.first().map(|why| format!("; {why}")).unwrap_or_default();
-            return Err(Failure::new(format!("{} has no server{first}", origins.join(", "))));
+            return Err(Failure::new(format!("{} has no servers{first}", origins.join(", "))));
         }
         match self.pool(servers.clone()) {
             Ok(_) => Ok(Self { servers, skipped, ..self.clone() }),
@@ -134,8 +134,8 @@ impl Backends {
     }
 }
 
-/// Returns a source's text in a form that is safe to print: control characters are escaped, and
-/// long text is truncated.
+/// Makes a string from a source safe to print: control characters are escaped, and long strings are
+/// truncated.
 pub(super) fn printable(text: &str) -> String {
     const MOST: usize = 500;
     let is_plain = |c: char| c == '\'' || c == '"' || c.escape_debug().len() == 1;

@@ -236,7 +236,7 @@ fn keys_that_are_unknown_or_missing() {
         "add it",
     );
     says(&change("[[config]]\nid = 1\n", "»[[config]]\n"), "the key id is missing", "add it");
-    says(&wrong("»seed = 1\n"), "there is no server", "add [[server]]");
+    says(&wrong("»seed = 1\n"), "the file lists no servers", "add [[server]]");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn numbers_out_of_their_ranges_and_values_of_another_type() {
     says(&change("drain = true", "drain = »1"), "integer `1`", "a boolean");
     says(&change("down-after = 2", "down-after = »0"), "0 is out of range", "from 1 to 1000");
     says(&change("\"500ms\"", "»\"500\""), "\"500\" is not a duration", "such as 10ms");
-    says(&change("\"500ms\"", "»\"0s\""), "a time of 0 is not possible", "such as \"2s\"");
+    says(&change("\"500ms\"", "»\"0s\""), "the duration must not be 0", "such as \"2s\"");
     says(&change("\"250ms\"", "»2"), "integer `2`", "a duration with its unit, in quotes");
     says(
         &change("\"www.example\"", "»\"www example\""),
@@ -288,7 +288,7 @@ fn configs_that_cannot_be() {
     says(&change(key, "»\"8f95\""), "32 hexadecimal digits", "openssl rand -hex 16");
     let message = change(key, "»\"8f95f09245765f80256934e50c66207g\"");
     assert!(!message.contains("8f95"), "a key does not belong in a log: {message}");
-    says(&change("id = 1", "id = »0"), "two configs with id = 0", "give each its own");
+    says(&change("id = 1", "id = »0"), "two configs have id = 0", "give each a different one");
 }
 
 #[test]
@@ -303,14 +303,14 @@ fn servers_that_cannot_be() {
         "is not an address",
         "write an IP address",
     );
-    says(&change("\"192.0.2.1:4433\"", "»\"0.0.0.0:443\""), "is not the address of one server", "");
-    says(&change("\"192.0.2.1:4433\"", "»\"192.0.2.1:0\""), "is not the address of one server", "");
+    says(&change("\"192.0.2.1:4433\"", "»\"0.0.0.0:443\""), "cannot be a server address", "");
+    says(&change("\"192.0.2.1:4433\"", "»\"192.0.2.1:0\""), "cannot be a server address", "");
     says(&change("\"b\"", "»\"\""), "at least one character", "choose another");
     says(&change("\"b\"", "»\"b\\n\""), "no control characters", "choose another");
     says(
         &change("name = \"b\"", "name = »\"a\""),
         "two servers are named \"a\"",
-        "a name of its own",
+        "give each a different name",
     );
     says(
         &change("\"[2001:db8::1]:443\"", "»\"192.0.2.1:4433\""),
@@ -319,8 +319,8 @@ fn servers_that_cannot_be() {
     );
     says(
         &change("id-length = 9", "server-id = { 1 = \"0807060504030201\", 0 = »\"0a01\" }"),
-        "\"a\" and \"b\" have the same server ID 0a01 of config 0",
-        "give each its own",
+        "\"a\" and \"b\" have the same server ID 0a01 in config 0",
+        "give each a different one",
     );
 }
 
@@ -346,7 +346,7 @@ fn server_ids_that_cannot_be() {
     );
     says(&change("\"0a01\"", "»\"\""), "invalid server ID length 0: expected 1 to 15 octets", "");
     says(&change("\"0a01\"", "»\"0a0102\""), "0a0102 has 3 octets", "server-id-length = 2");
-    says(&change("1 = \"0x01", "»8 = \"0x01"), "\"8\" is not the id of a config", "0 to 6");
+    says(&change("1 = \"0x01", "»8 = \"0x01"), "\"8\" is not a config ID", "0 to 6");
     says(
         &change("1 = \"0x0102030405060708\"", "2 = »\"0102\""),
         "config 2, which does not exist",
@@ -360,7 +360,7 @@ fn server_ids_that_cannot_be() {
     says(
         &change("id-length = 9", "server-id-base64 = »\"?\""),
         "\"?\" is not base64",
-        "copy it as it was given",
+        "copy it unchanged",
     );
     says(
         &change(
@@ -372,8 +372,8 @@ fn server_ids_that_cannot_be() {
     );
     says(
         &change("id-length = 9", "server-id = { 0 = \"0b01\" }\nid-length = »9"),
-        "id-length is for servers without a server ID",
-        "remove one",
+        "id-length is only for servers without a server ID",
+        "remove id-length",
     );
 }
 
@@ -421,7 +421,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                 + "[[config]]\nid = »0\nserver-id-length = 4\nnonce-length = 8\n"
                 + &config(2, 2)
                 + &plain("\"a\"", "\"192.0.2.1:1\""),
-            "two configs with id = 0",
+            "two configs have id = 0",
         ),
         (
             two.clone()
@@ -434,7 +434,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                     "server-id = { 0 = \"0a03\", 1 = »\"0a02\" }",
                 )
                 + &server("\"d\"", "\"192.0.2.4:1\"", "server-id = { 0 = \"0a04\", 1 = \"0a03\" }"),
-            "\"a\" and \"c\" have the same server ID 0a02 of config 1",
+            "\"a\" and \"c\" have the same server ID 0a02 in config 1",
         ),
         // The same server ID has the correct length for one config, but not for another.
         (
@@ -445,7 +445,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                     "\"192.0.2.1:1\"",
                     "server-id = { 0 = \"0a01\", 1 = »\"0a01\" }",
                 ),
-            "0a01 has 2 octets, and its config states server-id-length = 8",
+            "0a01 has 2 octets, but its config has server-id-length = 8",
         ),
         // Two configs have the same length.
         (
@@ -455,7 +455,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                     "\"192.0.2.1:1\"",
                     "server-id = { 0 = \"0a01\", 1 = »\"0a0102\" }",
                 ),
-            "0a0102 has 3 octets, and its config states server-id-length = 2",
+            "0a0102 has 3 octets, but its config has server-id-length = 2",
         ),
     ] {
         says(&wrong(&marked), what, "");

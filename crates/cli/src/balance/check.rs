@@ -39,7 +39,7 @@ impl Backends {
         text.push_str(&self.checks_text());
         if let Some(above) = self.retry_above {
             text.push_str(&format!(
-                "\n\nnew clients get a Retry above {above} of their Initial packets per second"
+                "\n\nnew clients get a Retry above {above} Initial packets per second"
             ));
         }
         text

@@ -49,7 +49,7 @@ a       192.0.2.1:443  none        yes      1       100.0 %
 
 servers are not checked
 
-new clients get a Retry above 500 of their Initial packets per second";
+new clients get a Retry above 500 Initial packets per second";
     let one = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:443\"\n\
                [health]\noff = true\n[retry]\nabove = 500\n";
     assert_eq!(parse(one).text(), expected);

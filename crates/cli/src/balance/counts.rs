@@ -59,7 +59,7 @@ pub(super) struct ShardCounted {
     pub(super) learned_ids: u64,
     /// Number of connection IDs for which there was no room in the table shared by all threads.
     pub(super) unpublished: u64,
-    /// Number of long-header packets from servers whose connection ID names another server.
+    /// Number of long-header packets from servers whose connection ID identifies another server.
     pub(super) contradicting: u64,
     pub(super) gate: GateStatistics,
 }

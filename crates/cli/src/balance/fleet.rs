@@ -118,7 +118,7 @@ impl Fleet {
         let mut due: Vec<_> =
             waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
         // The checks that have been due the longest come first, so that every server is checked
-        // even if there are too many.
+        // even if there are too many servers.
         due.sort_by_key(|(_, checked)| checked.health.deadline());
         let begun = due.into_iter().take(most).map(|(key, checked)| {
             checked.health.begin_check(now);
@@ -195,10 +195,10 @@ impl Fleet {
         let is_none_up = self.is_none_up();
         let report = match (std::mem::replace(&mut self.is_none_up, is_none_up), is_none_up) {
             (false, true) => {
-                Some("no server passes its checks: until one does, all of them get clients")
+                Some("no server passes its health checks: all of them get clients until one does")
             }
             (true, false) => {
-                Some("a server passes its checks again: only such servers get clients")
+                Some("a server passes its health checks again: only passing servers get clients")
             }
             _ => None,
         };

@@ -59,7 +59,7 @@ fn at_the_start_servers_take_clients_until_checks_say_otherwise() {
     let (mut fleet, first) = Fleet::start(checked(""), START).unwrap();
     let states: Vec<_> = first.servers().map(|(_, it)| (it.state, it.weight)).collect();
     assert_eq!(states, [(Active, 20), (Active, 10)]);
-    assert_eq!(fleet.deadline(true), Some(START), "checks are due at once");
+    assert_eq!(fleet.deadline(true), Some(START), "checks are due immediately");
     for failed in 0..2 {
         assert!(check(&mut fleet, after(2 * failed), &["b"]).is_empty());
         assert_eq!(pool(&mut fleet, after(2 * failed)), None);
@@ -111,13 +111,13 @@ fn if_all_servers_are_down_checks_do_not_count() {
         check(&mut fleet, after(time), &["a", "b"]);
     }
     let (_, report) = fleet.changed_pool(after(4)).unwrap().unwrap();
-    assert!(report.unwrap().starts_with("no server passes its checks"), "{report:?}");
+    assert!(report.unwrap().starts_with("no server passes its health checks"), "{report:?}");
     assert_eq!(fleet.servers(after(4)).len(), 2);
     assert!(fleet.servers(after(4)).iter().all(Server::takes_new_clients));
     check(&mut fleet, after(6), &["b"]);
     check(&mut fleet, after(8), &["b"]);
     let (_, report) = fleet.changed_pool(after(8)).unwrap().unwrap();
-    assert_eq!(report, Some("a server passes its checks again: only such servers get clients"));
+    assert_eq!(report, Some("a server passes its health checks again: only passing servers get clients"));
     let parts: Vec<_> = fleet.servers(after(8)).iter().map(|it| (it.state, it.weight)).collect();
     assert_eq!(parts, [(Active, 2), (Down, 0)]);
 }
@@ -151,7 +151,7 @@ fn a_new_server_takes_clients_after_its_first_check() {
         fleet.servers(now).iter().map(|server| (server.state, server.weight)).collect()
     };
     assert_eq!(states(&fleet, after(1)), [(Active, 20), (Active, 10), (Down, 0)]);
-    assert_eq!(fleet.deadline(true), Some(after(1)), "it is checked at once, and no other");
+    assert_eq!(fleet.deadline(true), Some(after(1)), "only the new server is checked, immediately");
     assert_eq!(check(&mut fleet, after(1), &[]), ["server \"c\" (192.0.2.3:1) is up"]);
     assert_eq!(states(&fleet, after(1)), [(Active, 20), (Active, 10), (Active, 1)]);
     // A server with a new address is treated as a new server.
@@ -285,7 +285,7 @@ fn a_share_grows_while_checks_go_on() {
 /// It is reported once that no server is up, if there are checked servers that could take clients.
 #[test]
 fn only_checks_show_that_no_server_is_up() {
-    const NONE: &str = "no server passes its checks: until one does, all of them get clients";
+    const NONE: &str = "no server passes its health checks: all of them get clients until one does";
     let of_a = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n";
     let b_and = |more: &str| format!("[[server]]\nname = \"b\"\naddress = \"192.0.2.2:1\"\n{more}");
     for (file, failing, expected) in [

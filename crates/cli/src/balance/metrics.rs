@@ -42,7 +42,8 @@ pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     registry
 }
 
-/// Returns the losses of the forwarding threads, for the doctor. Their reads are never truncated.
+/// Returns the drops in the forwarding threads for the doctor. These threads never truncate
+/// datagrams.
 pub(super) fn application(counted: &Counted) -> Application {
     let mut application = Application::default();
     for shard in (counted.forwarded)() {
@@ -79,7 +80,7 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("batches_received", None, "System calls that received datagrams", |it| it.batches_received),
     ("batches_sent", None, "Batches handed to the kernel", |it| it.batches_sent),
     ("receive_failures", None, "System calls that failed to receive", |it| it.receive_failures),
-    ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
+    ("send_blocked", None, "Number of times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
 /// Reasons for dropping datagrams, in either direction.
@@ -99,20 +100,20 @@ const OF_SHARD: [OfShard; 5] = [
     (
         "unreachable_reports",
         MetricType::Counter,
-        "ICMP messages that a client or server is unreachable",
+        "ICMP messages reporting that a client or server is unreachable",
         |it| it.unreachable_reports,
     ),
-    ("wakeups", MetricType::Counter, "Times that the thread was woken", |it| it.wakeups),
+    ("wakeups", MetricType::Counter, "Number of times that the thread was woken", |it| it.wakeups),
     (
         "ports_in_use",
         MetricType::Gauge,
-        "Clients that have a source port towards a server without preface",
+        "Clients that have a source port toward a server without preface",
         |it| it.ports_in_use,
     ),
     (
         "ports_evicted",
         MetricType::Counter,
-        "Source ports towards servers without preface that were taken from clients that had not completed a round trip",
+        "Source ports toward servers without preface that were taken from clients before they completed a round trip",
         |it| it.ports_evicted,
     ),
 ];
@@ -128,7 +129,7 @@ const OF_TABLE: [OfTable; 4] = [
         "Entries removed because they had been idle for too long",
         |it| it.expired,
     ),
-    ("table_refused", MetricType::Counter, "Entries that did not fit", |it| it.refused),
+    ("table_refused", MetricType::Counter, "Entries rejected because the table was full", |it| it.refused),
 ];
 
 const OF_DECISIONS: [OfDecisions; 5] = [
@@ -152,7 +153,7 @@ const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_contradicting",
         MetricType::Counter,
-        "Long headers from servers with a connection ID that names another server",
+        "Long-header packets from servers whose connection ID identifies another server",
         |it| it.contradicting,
     ),
 ];
@@ -223,7 +224,7 @@ impl Counted {
                 ([&name[..], &label("state", text)].concat(), f64::from(u8::from(is_so)))
             })
         });
-        let help = "1 for the current state of a server, 0 for others";
+        let help = "1 for the current state of a server, 0 for the other states";
         metric(encoder, "server_state", None, help, MetricType::Gauge, states.collect())?;
         let weights = servers().map(|(_, server, name)| {
             (name, f64::from(server.weight) / f64::from(Health::FULL_WEIGHT))

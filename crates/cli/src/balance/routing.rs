@@ -55,7 +55,7 @@ impl ShardRouting {
         Self { router, pool, servers, counts, retries: None }
     }
 
-    /// Adds sending of Retry packets.
+    /// Makes the thread send Retry packets.
     pub(super) fn with_retries(self, retries: Retries) -> Self {
         Self { retries: Some(retries), ..self }
     }
@@ -74,7 +74,8 @@ impl ShardRouting {
         let found = self.servers.binary_search_by_key(&server, |known| known.key);
         let known = self.servers.get(found.ok()?)?;
         increment(&known.datagrams);
-        // Only with these means, the datagram carries a connection ID that the server has issued.
+        // Only in these two cases does the datagram carry a connection ID that the server has
+        // issued.
         let is_issued = matches!(means, Means::ServerId | Means::Learned);
         let begins = known.has_preface || is_issued || is_first_flight(datagram);
         Some(Target { server: known.address, has_preface: known.has_preface, begins })

@@ -128,7 +128,7 @@ fn a_pool_is_taken_with_the_next_turn() {
     assert!(thread.datagrams("b") > 20, "{:?}", thread.counts);
     thread.pool.store(pool(vec![server("b", true)]));
     thread.routing.turn(NOW);
-    assert_eq!(thread.datagrams("a"), 0, "it is not a server any more");
+    assert_eq!(thread.datagrams("a"), 0, "it is no longer a server");
     assert!(!thread.routing.is_server(server("a", true).address));
     thread.routing.turn(NOW);
     assert!(thread.datagrams("b") > 20);
@@ -240,7 +240,7 @@ fn what_was_learned_passes_to_the_next_process() {
     assert_eq!(entries(&after), [0, 0]);
     after.routing.restore(NOW, &saved);
     assert!(entries(&after)[1] > 0, "{:?}", entries(&after));
-    assert_eq!(entries(&after), entries(&before), "they are counted at once");
+    assert_eq!(entries(&after), entries(&before), "the entries are counted immediately");
     assert_eq!(server_of(&mut after, 1, &short), issuer);
 }
 

@@ -95,8 +95,8 @@ impl Sources {
         for server in &self.file.servers {
             if let Some(why) = own.fault(server.address) {
                 let (name, address) = (&server.name, server.address);
-                return Err(Failure::new(format!("server {name:?} cannot be at {address}: {why}"))
-                    .advise("listen at another port, or correct the server's address"));
+                return Err(Failure::new(format!("server {name:?} cannot have the address {address}: {why}"))
+                    .advise("listen on another port, or correct the server's address"));
             }
         }
         Ok(())
@@ -210,7 +210,7 @@ enum Applied {
     Nothing,
 }
 
-/// Queries a source for as long as the task runs.
+/// Queries a source until the task is aborted.
 async fn ask(origin: Origin, publisher: Publisher) {
     match origin {
         Origin::Dns(dns) => dns::ask(&dns, &publisher).await,

@@ -105,7 +105,7 @@ async fn servers_that_contradict_each_other_are_told_with_their_places() {
     assert!(failure.contains("the same server ID in configuration 0, 01020304"), "{failure}");
     updates.send((1, Ok(vec![entry("b", "[2001:db8::1]:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err().to_string();
-    assert!(failure.contains("slice of b: the server ID of the address"), "{failure}");
+    assert!(failure.contains("slice of b: a server ID derived from the address"), "{failure}");
 }
 
 #[tokio::test]
@@ -163,5 +163,5 @@ async fn entries_that_are_no_servers_are_skipped() {
     let refused =
         parse(&own).with_entries(&[&[entry("own", "127.0.0.1:4433")]], &Own::listening_on(LISTEN));
     let why = refused.unwrap_err().to_string();
-    assert!(why.contains("has no server; Kubernetes default/web, slice of own: "), "{why}");
+    assert!(why.contains("has no servers; Kubernetes default/web, slice of own: "), "{why}");
 }

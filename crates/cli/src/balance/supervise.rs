@@ -41,7 +41,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// `origin` is the instant to which the timestamps in `fleet` are relative.
+    /// Creates a supervisor; the timestamps in `fleet` are relative to `origin`.
     pub(super) fn new(
         fleet: Fleet,
         origin: Instant,
@@ -158,7 +158,7 @@ impl Endpoints {
             return Ok(endpoint.clone());
         }
         let new = Endpoint::client((any, 0).into())
-            .map_err(|error| format!("this balancer cannot open a socket to check it: {error}"))?;
+            .map_err(|error| format!("the balancer cannot open a socket for the health check: {error}"))?;
         Ok(endpoint.insert(new).clone())
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn read(
 /// Returns an error if the file requires token keys and there are none.
 pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, Failure> {
     if backends.retry_above.is_some() && !has_keys {
-        return Err(Failure::new("the backends have [retry], but there are no keys for tokens")
+        return Err(Failure::new("the backends file has [retry], but there are no token keys")
             .advise("pass the servers' key file with --ticket-keys, or remove [retry]"));
     }
     Ok(backends)

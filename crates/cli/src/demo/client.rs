@@ -42,7 +42,7 @@ impl Download {
         let result = tokio::time::timeout(limit, self.all(config, server, size, bar)).await;
         self.time = self.start.elapsed();
         bar.update(self.received, self.time);
-        result.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")))
+        result.unwrap_or_else(|_| Err(format!("the download took longer than {limit:?}")))
     }
 
     async fn all(

@@ -54,7 +54,7 @@ impl Place {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        Err(io::Error::other(format!("{MAX_PLACES} other demos are writing there")))
+        Err(io::Error::other(format!("{MAX_PLACES} other demos are writing to this folder")))
     }
 
     /// Returns the path of a run's qlog file.

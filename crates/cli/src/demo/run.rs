@@ -122,7 +122,7 @@ impl Run {
         let Self { name, controller, qlog, writer, .. } = self;
         let finish = move || writer.thread.finish(WRITING).is_complete;
         let is_written = tokio::task::spawn_blocking(finish).await.unwrap_or(false);
-        let slow = || Some(format!("it was not written to disk within {WRITING:?}"));
+        let slow = || Some(format!("the file was not written to disk within {WRITING:?}"));
         let qlog_error =
             qlog_error.get().cloned().or_else(|| if is_written { None } else { slow() });
         Ok(Outcome { name, controller, is_finished, error, time, bytes, qlog, qlog_error, server })
@@ -172,8 +172,8 @@ impl Run {
     ) -> Result<Vec<Box<dyn Observer>>, Failure> {
         let path = &self.qlog;
         let file = place::replace(path).map_err(|error| {
-            Failure::new(format!("the qlog file {} cannot be written: {error}", path.display()))
-                .advise("name another folder with --qlog")
+            Failure::new(format!("cannot write the qlog file {}: {error}", path.display()))
+                .advise("choose another folder with --qlog")
         })?;
         let options = TraceOptions { title: Some(format!("demo, {}", self.name)), ..options };
         let keep = move |why: &QlogError| error.set(why.to_string()).unwrap_or_default();

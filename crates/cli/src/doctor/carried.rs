@@ -21,8 +21,8 @@ use crate::output;
 
 /// Interval between examinations.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After a socket has dropped datagrams, it is examined at this shorter interval, for a limited
-/// number of times.
+/// Shorter interval at which a socket is examined, a limited number of times, after it has dropped
+/// datagrams.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
 const CLOSE_COUNT: usize = 20;
 
@@ -119,7 +119,7 @@ impl prometheus_client::collector::Collector for Carried {
 
 fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let outcome = verdict.map_or(Outcome::Unknown, |verdict| verdict.outcome);
-    let help = "1 for the doctor's verdict on this program's own sockets, 0 for the others.";
+    let help = "1 for the doctor's current verdict on this program's own sockets, 0 for the other verdicts.";
     let mut metric = encoder.encode_descriptor("verdict", help, None, MetricType::Gauge)?;
     // Packets to ports without a socket are not this program's, so no other outcomes are possible.
     for (it, text) in
@@ -132,7 +132,7 @@ fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt
     encode_rates(own, ("lost_per_second", help), encoder)?;
     let elsewhere = verdict.map_or(&[][..], |it| &it.elsewhere);
     let help =
-        "Packets lost per second in this network namespace that are not this program's losses.";
+        "Packets lost per second in this network namespace, except those that this program loses.";
     encode_rates(elsewhere, ("elsewhere_lost_per_second", help), encoder)
 }
 

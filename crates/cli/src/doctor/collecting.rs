@@ -63,7 +63,7 @@ fn missing(error: &std::io::Error) -> Missing {
             Missing::Right(right.to_owned())
         }
         NotFound | Unsupported => Missing::Kernel,
-        _ => Missing::Failed(format!("an eBPF program that counts drops: {error}")),
+        _ => Missing::Failed(format!("the eBPF program that counts drops: {error}")),
     }
 }
 
@@ -161,7 +161,7 @@ impl Collecting {
         self.shared.is_ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The thread panics only if a test of this program fails.
+            // The thread panics only because of a bug in this program.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
         let snapshots = std::mem::take(&mut *self.shared.lock());

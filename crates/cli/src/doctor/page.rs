@@ -41,7 +41,7 @@ pub(super) async fn serve(
     };
     tokio::select! {
         never = http1::serve(listener, &[], page) => match never {},
-        () = follow => Err(Failure::new("no more snapshots are taken")),
+        () = follow => Err(Failure::new("the doctor has stopped taking snapshots")),
         _ = interrupt.received() => Ok(()),
     }
 }
@@ -78,7 +78,8 @@ fn marked(line: &str) -> String {
     }
 }
 
-/// The text contains names of processes and devices, which anyone on this host may choose.
+/// Escapes the text for HTML: it contains names of processes and devices, which anyone on this host
+/// may choose.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -37,7 +37,7 @@ impl<'a> Saving<'a> {
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
-        .advise("name another file with --save")
+        .advise("choose another file with --save")
 }
 
 /// Reads the snapshots in a file.
@@ -54,6 +54,6 @@ pub(super) fn read(path: &Path) -> Result<Vec<Snapshot>, Failure> {
     }
     decode(&bytes).map_err(|error| {
         Failure::new(format!("{}: {error}", path.display()))
-            .advise("clearway doctor --save writes such files")
+            .advise("use a file that clearway doctor --save has written")
     })
 }

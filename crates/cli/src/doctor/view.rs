@@ -83,7 +83,7 @@ impl Row {
 fn row(stage: Stage, rate: Option<f64>, verdict: &Verdict) -> Row {
     let mark = verdict.mark(stage);
     let text = match mark {
-        Mark::NotSeen => "not all of it is seen".to_owned(),
+        Mark::NotSeen => "only partly visible".to_owned(),
         _ => verdict
             .findings
             .iter()

@@ -31,7 +31,7 @@ pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
     let mut interrupt = Interrupt::listen()?;
     let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())
-        .map_err(|error| Failure::new(format!("cannot follow the terminal's size: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot track the terminal's size: {error}")))?;
     let mut collecting = Collecting::without_end(pace, WINDOW)?;
     let mut keys = tokio::io::stdin();
     let mut key = [0; 1];
@@ -41,7 +41,7 @@ pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
         tokio::select! {
             has_ended = collecting.progress() => {
                 if has_ended {
-                    return Err(Failure::new("no more snapshots are taken"));
+                    return Err(Failure::new("the doctor has stopped taking snapshots"));
                 }
                 (view, verdict) = View::of(&collecting.snapshots(), scope);
             }

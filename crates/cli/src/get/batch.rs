@@ -125,7 +125,7 @@ impl<'a> Batch<'a> {
     /// Returns the connection to a target's server, which is established on first use.
     async fn session(&self, target: &Target) -> Result<&Session, Failure> {
         let name = target.host_and_port();
-        let unknown = || Failure::new(format!("{name} has no connection"));
+        let unknown = || Failure::new(format!("no connection to {name}"));
         let session = self.sessions.get(&name).ok_or_else(unknown)?;
         let early = self.early.get(&name).map(Vec::as_slice).unwrap_or_default();
         let connect = || connect(self.command, self.config, target, early);
@@ -133,8 +133,8 @@ impl<'a> Batch<'a> {
         connected.as_ref().map_err(Clone::clone)
     }
 
-    /// Drops the response to an early request if its download does not take place: an unread
-    /// response would occupy a part of the connection's flow control window.
+    /// Drops the response to an early request whose download is not performed: an unread response
+    /// would occupy a part of the connection's flow control window.
     async fn forget_early(&self, target: &Target) {
         let early = self.early.get(&target.host_and_port());
         if early.is_some_and(|early| early.len() > 1)
@@ -176,7 +176,7 @@ fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
     if failed.len() > NAMED {
         names.push(&more);
     }
-    Failure::new(format!("{} of {all} were not downloaded: {}", failed.len(), names.join(", ")))
+    Failure::new(format!("{} of {all} URLs were not downloaded: {}", failed.len(), names.join(", ")))
 }
 
 fn json_line(

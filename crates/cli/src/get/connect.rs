@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not
-    /// repeated: RFC 9000 §10.2 permits an endpoint to skip the closing period, and a user whose
+    /// repeated: RFC 9000 §10.2 allows an endpoint to skip the closing period, and a user whose
     /// download is complete should not wait for three probe timeouts. If the frame is lost, the
     /// server's idle timeout ends the connection.
     pub(super) fn close(self) {
@@ -86,7 +86,7 @@ pub(super) fn config(
         ClientConfig::with_roots(read_roots(file)?)
     } else {
         ClientConfig::with_native_roots().map_err(|error| {
-            Failure::new(error.to_string()).advise("name a file of trusted certificates with --ca")
+            Failure::new(error.to_string()).advise("pass a file with trusted certificates with --ca")
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
@@ -159,7 +159,7 @@ pub(super) async fn connect(
     };
     connect_any(addresses, attempt).await.map_err(|error| {
         let failures = error.into_attempts().into_iter().map(|(_, failure)| failure);
-        let unknown = || Failure::new(format!("{name} has no address"));
+        let unknown = || Failure::new(format!("cannot resolve {name}: the name has no addresses"));
         Failure::of_all(failures).unwrap_or_else(unknown)
     })
 }

@@ -18,7 +18,7 @@ use super::tunnel;
 use crate::failure::Failure;
 use crate::foreign::Foreign;
 
-/// Maximum number of bytes to read from a stream at once.
+/// Maximum number of bytes to read from a stream at a time.
 const CHUNK: usize = 256 << 10;
 
 /// Downloads `target` into `sink`, and completes the sink.
@@ -97,14 +97,14 @@ impl Stall<'_> {
         }
         tokio::time::timeout(self.limit, next).await.map_err(|_| {
             let received = match progress.received() {
-                0 => "nothing of the response was received".to_owned(),
+                0 => "no part of the response was received".to_owned(),
                 _ => format!("{} were received", progress.text()),
             };
             let Self { limit, url } = self;
             Failure::new(format!(
-                "{url}: no byte of the response has arrived for {limit:?}, although the server is reachable; {received}"
+                "{url}: the server is reachable, but has sent no part of the response for {limit:?}; {received}"
             ))
-            .advise("try again, or wait longer with --stall-timeout")
+            .advise("try again, or raise --stall-timeout")
         })
     }
 }

@@ -42,16 +42,16 @@ impl Server {
             ConnectionError::Unreachable => self.unreachable(),
             ConnectionError::HandshakeTimedOut(packets) => self.no_handshake(packets),
             ConnectionError::VersionMismatch => Failure::new(format!(
-                "cannot connect to {self}: {error}, as its Version Negotiation packet says"
+                "cannot connect to {self}: {error} (from its Version Negotiation packet)"
             )),
             ConnectionError::TransportError(error) => match &error.cause {
                 TransportErrorCause::Tls(tls) => self.refused_by_us(error, tls),
                 TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
                     let failure = self.failure("ECH was rejected by");
                     match retry_configs {
-                        Some(_) => failure.advise("it also rejected the keys that it sent; report this to its operator"),
+                        Some(_) => failure.advise("the server also rejected the keys that it had sent; report this to its operator"),
                         None => failure.advise(
-                            "it currently has no ECH keys; without --ech everyone on the path sees the server's name",
+                            "the server currently has no ECH keys; without --ech, everyone on the path can see the server's name",
                         ),
                     }
                 }
@@ -86,11 +86,11 @@ impl Server {
                 "the server rejected the token of its own Retry packet; report this to its operator",
             )
         } else if packets.processed > 0 {
-            failure.advise("the path may lose or alter some packets; try again")
+            failure.advise("the path may drop or alter some packets; try again")
         } else {
             failure.advise(
-                "check the address and the port: what answers may not be a QUIC server, or something on the path alters \
-                 its packets",
+                "check the address and the port: the responder may not be a QUIC server, or something on the path \
+                 alters its packets",
             )
         }
     }
@@ -103,7 +103,7 @@ impl Server {
         match routed {
             Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
                 .advise("check its addresses and routes, or choose another address with --connect"),
-            Ok(()) => Failure::new(format!("nothing answers over QUIC (UDP) at {self}, as ICMP reports")).advise(
+            Ok(()) => Failure::new(format!("cannot connect to {self} over QUIC (UDP): unreachable, as ICMP reports")).advise(
                 "start the server there, or check the address and the port; the site may not support HTTP/3",
             ),
         }
@@ -114,14 +114,14 @@ impl Server {
     fn refused_certificate(&self, error: &ConnectionError) -> Option<Failure> {
         let ConnectionError::ConnectionClosed { error_code, .. } = error else { return None };
         let refused =
-            |why: &str| Failure::new(format!("{self} refused the certificate of --cert: {why}"));
+            |why: &str| Failure::new(format!("{self} rejected the certificate of --cert: {why}"));
         Some(match AlertDescription::from(error_code.alert()?) {
             AlertDescription::CertificateRequired => {
                 Failure::new(format!("{self} accepts only clients with a certificate"))
-                    .advise("give one that it trusts, and its key, with --cert FILE --key FILE")
+                    .advise("pass a certificate that the server trusts, and its key, with --cert FILE --key FILE")
             }
             AlertDescription::UnknownCA => refused("it does not trust the issuer")
-                .advise("give a certificate of an issuer that it trusts, followed by the intermediate certificates"),
+                .advise("use a certificate from an issuer that it trusts, followed by the intermediate certificates"),
             AlertDescription::CertificateExpired => {
                 refused("it has expired or is not valid yet").advise("renew it, or correct the clocks")
             }
@@ -143,7 +143,7 @@ impl Server {
                 "cannot connect to {self}: {error}"
             ))
             .advise(
-                "the file of --ech must have the ech parameter of the server's HTTPS record in DNS",
+                "the --ech file must contain the ech parameter of the server's HTTPS record in DNS",
             ),
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
@@ -170,12 +170,12 @@ impl Server {
             }
             // BadSignature: an issuer with that name is trusted, but it has another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                failure.advise("to trust it, give its certificate or its issuer's with --ca FILE")
+                failure.advise("to trust the server, pass its certificate or its issuer's with --ca FILE")
             }
             // A server's certificate must not be a CA certificate (RFC 5280 §4.2.1.9), but many
             // tools generate such certificates.
             CertificateError::Other(other) if is_of_an_authority(other) => failure.advise(
-                "the certificate must be a server's, not a certificate authority's: openssl req -x509 needs \
+                "the certificate must be a server certificate, not a CA certificate: openssl req -x509 needs \
                  -addext basicConstraints=critical,CA:FALSE",
             ),
             other => Failure::new(format!("{text} ({other})")),
@@ -184,7 +184,7 @@ impl Server {
 
     fn without_protocol(&self) -> Failure {
         Failure::new(format!("{self} does not support the application protocol of this request"))
-            .advise("the protocol is hq-interop with --http09, and h3 without")
+            .advise("the protocol is hq-interop with --http09, and h3 otherwise")
     }
 
     /// Explains why an HTTP/3 connection could not be established.
@@ -213,7 +213,7 @@ impl Server {
 
     /// Explains why a download was not completed.
     pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn fmt::Display) -> Failure {
-        Failure::new(format!("{url} was cut off after {progress}: {why}"))
+        Failure::new(format!("{url} was cut off ({progress}): {why}"))
             .advise(format!("the incomplete content was discarded; try {} again", self.name))
     }
 }

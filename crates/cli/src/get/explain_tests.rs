@@ -35,7 +35,7 @@ fn refusals_of_a_certificate_are_explained() {
             "accepts only clients with a certificate",
             "with --cert FILE --key FILE",
         ),
-        (AlertDescription::UnknownCA, "does not trust the issuer", "of an issuer that it trusts"),
+        (AlertDescription::UnknownCA, "does not trust the issuer", "from an issuer that it trusts"),
         (AlertDescription::CertificateExpired, "it has expired", "renew it"),
         (AlertDescription::CertificateRevoked, "it was revoked", ""),
         (
@@ -43,9 +43,9 @@ fn refusals_of_a_certificate_are_explained() {
             "it is not a client certificate",
             "extended key usage",
         ),
-        (AlertDescription::BadCertificate, "refused the certificate of --cert", "why"),
-        (AlertDescription::CertificateUnknown, "refused the certificate of --cert", "why"),
-        (AlertDescription::DecryptError, "refused the certificate of --cert", "why"),
+        (AlertDescription::BadCertificate, "rejected the certificate of --cert", "why"),
+        (AlertDescription::CertificateUnknown, "rejected the certificate of --cert", "why"),
+        (AlertDescription::DecryptError, "rejected the certificate of --cert", "why"),
     ] {
         let error = alert(description);
         let wrapped = ReadError::ConnectionLost(error.clone());
@@ -75,7 +75,7 @@ fn other_ends_of_a_connection_are_not_about_a_certificate() {
         let unanswered =
             server().unanswered("https://a.example/", &ReadError::ConnectionLost(error));
         let text = unanswered.to_string();
-        assert!(text.starts_with("https://a.example/ was cut off after no response: "), "{text}");
+        assert!(text.starts_with("https://a.example/ was cut off (no response): "), "{text}");
     }
     let text = server().not_connected(&alert(AlertDescription::NoApplicationProtocol)).to_string();
     assert!(text.contains("does not support the application protocol"), "{text}");

@@ -16,7 +16,7 @@ use crate::output;
 /// Parses the value of `--rebind-after`.
 pub(super) fn parse(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("it must be longer than 0".to_owned()),
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
         after => Ok(after),
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_migration_takes_place_after_some_time() {
         assert_eq!(parse("1ms"), Ok(Duration::from_millis(1)));
-        assert_eq!(parse("0s"), Err("it must be longer than 0".to_owned()));
+        assert_eq!(parse("0s"), Err("must be longer than 0".to_owned()));
         assert!(parse("soon").is_err());
     }
 }

@@ -71,7 +71,7 @@ impl Sessions {
         };
         if let Some(why) = ignored {
             let path = path.display();
-            output::status(&format!("clearway: the sessions in {path} are ignored: {why}"));
+            output::status(&format!("clearway: ignoring the sessions in {path}: {why}"));
         }
         Self { path: path.to_owned(), store }
     }
@@ -96,7 +96,7 @@ impl Sessions {
     pub(super) fn save(&self) -> Result<(), Failure> {
         write(&self.path, &text(&self.store.memory)).map_err(|error| {
             Failure::new(format!("cannot write the sessions to {}: {error}", self.path.display()))
-                .advise("name another file with --sessions")
+                .advise("choose another file with --sessions")
         })
     }
 }
@@ -112,7 +112,7 @@ fn read(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > MAX_SIZE {
         return Err(io::Error::other("the file is too large"));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not a session file"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("not a session file"))
 }
 
 /// Puts all unexpired entries of `text` into `memory`; none if it is invalid.
@@ -121,13 +121,13 @@ fn fill(memory: &MemorySessionStore, text: &str, now: u64) -> Result<(), &'stati
     match lines.next() {
         Some(HEADER) => {}
         Some(other) if other.starts_with("clearway sessions ") => {
-            return Err("they are from another version of this program");
+            return Err("the file is from another version of this program");
         }
-        _ => return Err("it is not a session file"),
+        _ => return Err("not a session file"),
     }
     let mut found = Vec::new();
     loop {
-        let line = lines.next().ok_or("the file was cut off")?;
+        let line = lines.next().ok_or("the file is truncated")?;
         if line == END {
             break;
         }

@@ -46,14 +46,14 @@ fn a_file_that_is_damaged_is_ignored_as_a_whole() {
     for (text, why) in [
         (
             whole.replace("sessions 2", "sessions 1"),
-            "they are from another version of this program",
+            "the file is from another version of this program",
         ),
-        (String::new(), "it is not a session file"),
-        ("hello".into(), "it is not a session file"),
+        (String::new(), "not a session file"),
+        ("hello".into(), "not a session file"),
         (whole.replace("session localhost 03", "session localhost 0g"), "the file is damaged"),
         (whole.replace("session localhost", "session"), "the file is damaged"),
         (whole.replace("session l", "password l"), "the file is damaged"),
-        (whole.trim_end_matches("end\n").into(), "the file was cut off"),
+        (whole.trim_end_matches("end\n").into(), "the file is truncated"),
     ] {
         let memory = MemorySessionStore::default();
         assert_eq!(fill(&memory, &text, 2000), Err(why));

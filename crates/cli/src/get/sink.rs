@@ -93,7 +93,7 @@ impl Download {
             Failure::new(format!("cannot write {}: {why}", target.display()))
         };
         if target.is_dir() {
-            return Err(unwritable(&"it is a folder").advise("name a file in it"));
+            return Err(unwritable(&"it is a folder").advise("specify a file in this folder"));
         }
         let replaced = std::fs::metadata(target).ok().map(|metadata| metadata.permissions());
         if let Some(permissions) = &replaced {
@@ -104,22 +104,22 @@ impl Download {
                 false => OpenOptions::new().write(true).open(target).map(drop),
             };
             opened
-                .map_err(|error| unwritable(&error).advise("make it writable or name another"))?;
+                .map_err(|error| unwritable(&error).advise("make the file writable, or choose another one"))?;
         }
         let path = whole_file::temporary(target)
-            .map_err(|_| unwritable(&"it is not the name of a file"))?;
+            .map_err(|_| unwritable(&"the path has no file name"))?;
         // The file is not created in the background: if this task is canceled, it must be able to
         // remove the file.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                unwritable(&"there is no such folder").advise("create it first")
+                unwritable(&"the folder does not exist").advise("create the folder first")
             }
             io::ErrorKind::AlreadyExists => {
-                unwritable(&format!("{} is in the way", path.display()))
-                    .advise("remove it: an earlier download left it")
+                unwritable(&format!("the temporary file {} already exists", path.display()))
+                    .advise("remove that file, which an earlier download left behind")
             }
-            _ => unwritable(&error).advise("choose another place with --output"),
+            _ => unwritable(&error).advise("choose another path with --output"),
         })?;
         let temporary = Temporary(Some(path));
         if let Some(permissions) = replaced {
@@ -154,7 +154,7 @@ fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
         }
     }
     Err(Failure::new(format!(
-        "cannot write {}: its symbolic links form a circle",
+        "cannot write {}: its symbolic links form a loop",
         target.display()
     )))
 }
@@ -168,7 +168,7 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failure.advise("make room or choose another place with --output")
+            failure.advise("make room, or choose another path with --output")
         }
         _ => failure,
     }
@@ -203,7 +203,7 @@ mod tests {
         sink.write(b"half").await.unwrap();
         assert_eq!(files(), 2);
         let error = Sink::open(Some(&target)).await.unwrap_err().to_string();
-        assert!(error.contains("in the way"), "{error}");
+        assert!(error.contains("already exists"), "{error}");
         drop(sink);
         assert_eq!(files(), 1);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
@@ -237,7 +237,7 @@ mod tests {
         assert!(error.contains("circle"), "{error}");
 
         for (place, expected) in
-            [(folder.clone(), "folder"), (folder.join("no/file"), "no such folder")]
+            [(folder.clone(), "folder"), (folder.join("no/file"), "the folder does not exist")]
         {
             let error = Sink::open(Some(&place)).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

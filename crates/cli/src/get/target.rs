@@ -41,8 +41,8 @@ impl Target {
     /// Parses a URL.
     pub(super) fn parse(url: &str) -> Result<Self, Failure> {
         let invalid = |why: &str| {
-            Failure::new(format!("{url:?} cannot be downloaded: {why}"))
-                .advise("give a URL such as https://localhost:4433/file")
+            Failure::new(format!("cannot download {url:?}: {why}"))
+                .advise("use a URL such as https://localhost:4433/file")
         };
         let url = url.split_once('#').map_or(url, |(url, _fragment)| url);
         let (server, path) = split(url);
@@ -53,19 +53,19 @@ impl Target {
         // The path in a request must not be empty (RFC 9114 §4.3.1).
         let slash = if path.starts_with('?') { "/" } else { "" };
         let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, ENCODED));
-        let uri: Uri = encoded.parse().map_err(|_| invalid("it is not a URL"))?;
+        let uri: Uri = encoded.parse().map_err(|_| invalid("not a valid URL"))?;
         match uri.scheme_str() {
             Some("https") => {}
-            Some(scheme) => return Err(invalid(&format!("it begins with {scheme}, not https"))),
-            None => return Err(invalid("it does not begin with https://")),
+            Some(scheme) => return Err(invalid(&format!("the scheme is {scheme}, not https"))),
+            None => return Err(invalid("the URL does not begin with https://")),
         }
         let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| invalid("it does not name a server"))?;
+        let host = host.ok_or_else(|| invalid("the URL has no host"))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("it contains a user name, which this program does not send"));
+            return Err(invalid("the URL contains a user name, which is not supported"));
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = port(&uri).ok_or_else(|| invalid("its port is not a number from 1 to 65535"))?;
+        let port = port(&uri).ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?;
         Ok(Self { uri, host, zone, port })
     }
 
@@ -97,7 +97,7 @@ impl Target {
         match is_name {
             true => Ok(decoded),
             false => Err(Failure::new(format!("{} does not end with a file name", self.uri))
-                .advise("name the file with --output")),
+                .advise("choose a file with --output")),
         }
     }
 }

@@ -26,8 +26,7 @@ pub(super) struct TlsOptions {
     ///
     /// The file has the ECH configurations: the ech parameter of the server's HTTPS record in DNS,
     /// binary, in base64 or as PEM. A server whose keys have changed sends the new ones, and the
-    /// connection is retried with those. The word grease instead of a file sends a GREASE
-    /// extension.
+    /// connection is retried with those. The value grease sends a GREASE extension instead.
     #[arg(long, value_name = "FILE|grease")]
     ech: Option<PathBuf>,
     #[command(flatten)]
@@ -57,8 +56,8 @@ impl TlsOptions {
 fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
     let content = std::fs::read(file).map_err(|error| {
         let file = file.display();
-        Failure::new(format!("cannot read the ECH configurations {file}: {error}"))
-            .advise("check the path; for an extension without content, use --ech grease")
+        Failure::new(format!("cannot read the ECH configurations in {file}: {error}"))
+            .advise("check the path; to send a GREASE extension, use --ech grease")
     })?;
     let stated = content.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
     let is_binary = stated == content.len().checked_sub(2);

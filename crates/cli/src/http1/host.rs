@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::uri::Authority;
 
 /// Advice for rejected requests.
-pub(super) const ADVICE: &str = "in the URL, use localhost, the IP address, or a host name given with --name, --live-name or --metrics-name\n";
+pub(super) const ADVICE: &str = "in the URL, use localhost, the IP address, or a host name passed with --name, --live-name or --metrics-name\n";
 
 /// Returns whether `host`, the value of a request's Host field, is an IP address, "localhost" or
 /// one of `names`. A web page whose name was made to resolve to this machine (DNS rebinding) must

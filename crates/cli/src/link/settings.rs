@@ -71,7 +71,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     flag(
         "jitter-reorders",
-        "Let datagrams overtake each other because of jitter",
+        "Allow jitter to reorder datagrams",
         |settings, value| {
             settings.jitter.reorder_by_jitter = boolean(value)?;
             Ok(())
@@ -147,7 +147,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "burst",
         "PROBABILITY:COUNT",
-        "Loss bursts: the probability that one begins, and the maximum length",
+        "Loss bursts: the probability that a burst begins, and its maximum length",
         |settings, value| {
             let (start, longest) = pair(value, "a probability and a number such as 1%:8")?;
             settings.burst = Some((probability(start)?, number(longest)?));
@@ -201,7 +201,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reorder",
         "PROBABILITY",
-        "Probability of holding a datagram back so that later ones overtake it",
+        "Probability of delaying a datagram so that later ones overtake it",
         |settings, value| {
             settings.reorder.probability = probability(value)?;
             Ok(())
@@ -210,7 +210,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reorder-by",
         "DURATION",
-        "How long datagrams are held back [default: 10ms]",
+        "Delay of reordered datagrams [default: 10ms]",
         |settings, value| {
             settings.reorder.by = duration(value)?;
             Ok(())
@@ -286,7 +286,7 @@ impl Settings {
         let window = self.window()?;
         let models = self.loss_models()?;
         if models.is_empty() && window != Window::Always {
-            return Err("a loss period is given, but nothing is lost: \
+            return Err("a loss period is set, but no loss: \
                         add --loss, --burst, --gilbert-elliott or --loss-list"
                 .to_owned());
         }
@@ -396,7 +396,7 @@ fn steps<T>(
         }
     }
     if !steps.is_sorted_by(|one, next| one.after < next.after) {
-        return Err("each time has to be later than the one before".to_owned());
+        return Err("each time must be later than the previous one".to_owned());
     }
     Ok((first, steps))
 }

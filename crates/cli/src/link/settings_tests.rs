@@ -157,7 +157,7 @@ fn errors_name_the_option_and_what_was_expected() {
         (&["--ecn", "kept,cleared"][..], "has no time"),
         (&["--discipline", "fq"][..], "codel-ecn"),
         (&["--loss-run", "3"][..], "without --loss"),
-        (&["--loss-for", "3s"][..], "nothing is lost"),
+        (&["--loss-for", "3s"][..], "a loss period is set, but no loss"),
         (&["--loss=1%", "--loss-after=1s", "--loss-after-bytes=5"][..], "not both"),
     ] {
         let error = conditions(arguments).unwrap_err();

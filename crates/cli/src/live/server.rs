@@ -23,7 +23,7 @@ pub(super) async fn start(
         listener.local_addr().map_err(|error| Listening::TRACES.failed(address, &error))?;
     let (served, names) = (traces.clone(), names.to_vec());
     tokio::spawn(async move { http1::serve(listener, &names, served).await });
-    output::status(&format!("follow with: clearway view --live {address}"));
+    output::status(&format!("to follow the connections: clearway view --live {address}"));
     Ok(traces)
 }
 

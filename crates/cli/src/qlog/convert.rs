@@ -51,8 +51,8 @@ pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
         })?,
         Some(path) => {
             if is_same_file(&command.input, path) {
-                let what = format!("{} would be written over itself", path.display());
-                return Err(Failure::new(what).advise("give another file with -o"));
+                let what = format!("cannot convert {}: the output file is the input file", path.display());
+                return Err(Failure::new(what).advise("choose another file with -o"));
             }
             write_file(&command.input, path)?
         }
@@ -89,7 +89,7 @@ fn write(
         }
         ConvertError::Write(error) => failed(error),
         error => Failure::new(format!("cannot convert {}: {error}", input.display()))
-            .advise("`clearway view` shows what was read")
+            .advise("run `clearway view` to see what was read")
             .with_exit_status(UNREADABLE),
     })
 }
@@ -100,7 +100,7 @@ fn report(input: &Path, conversion: &Conversion) {
     let left_out: u64 = conversion.reading.unused.values().sum();
     let mut line = format!("{name}: {} events written", conversion.written);
     if left_out > 0 {
-        line.push_str(&format!(", {left_out} left out because version 0.3 does not have them"));
+        line.push_str(&format!(", {left_out} left out because version 0.3 does not define them"));
     }
     if conversion.has_more_traces {
         line.push_str("; the file has several traces, of which only the first was converted");

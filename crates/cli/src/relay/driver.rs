@@ -18,7 +18,7 @@ use crate::system::{self, Stopped};
 /// Maximum number of payload buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
-/// Delay from which on a delivery counts as late.
+/// Minimum delay of a delivery that counts as late.
 const LATE: Duration = Duration::from_millis(1);
 
 /// The counters that the relay's thread publishes each time it wakes up.

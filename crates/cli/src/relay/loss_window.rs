@@ -7,7 +7,7 @@ use clearway_units::Timestamp;
 /// always apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LossWindow {
-    /// Every loss rule always applies, or there are none.
+    /// Every loss rule always applies, or there are no loss rules.
     #[default]
     None,
     /// The window has not begun.

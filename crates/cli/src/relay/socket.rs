@@ -14,7 +14,7 @@ const BUFFERS: usize = 16;
 /// (GRO).
 const BUFFER_SIZE: usize = 1 << 16;
 /// The requested size of the socket's buffers, in both directions: a relay that reads late should
-/// not cause losses. The kernel may grant less.
+/// not cause drops. The kernel may grant less.
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
 /// The addresses and the ECN field of a received datagram.

@@ -7,16 +7,16 @@ use clap::Args;
 use clearway::Certificates;
 use http::Uri;
 
-/// The value that stands for every authority.
+/// The value that matches every authority.
 const ANY: &str = "*";
 
 /// The options for authorities.
 #[derive(Args, Default, Debug)]
 pub(super) struct AuthorityOptions {
-    /// Also answer requests for this host name. May be repeated; * means all names.
+    /// Also accept requests for this host name. May be repeated; * means all names.
     ///
-    /// This is for a proxy whose requests have a host name that no certificate has and that differs
-    /// from the name of its TLS connection. By default, the server answers for the names of the
+    /// Use it with a proxy whose requests have a host name that is in no certificate and differs
+    /// from the name of its TLS connection. By default, the server accepts the names of the
     /// certificates, IP addresses, and the name of the TLS connection (SNI); other requests get 421
     /// (Misdirected Request).
     #[arg(long = "host-name", value_name = "NAME")]

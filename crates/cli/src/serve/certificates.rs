@@ -95,7 +95,7 @@ impl CertificateOptions {
             return Err(Failure::new(format!(
                 "--cert is given {given} times and --key {keys} times"
             ))
-            .advise("give a --key for each --cert, in the same order"));
+            .advise("pass a --key for each --cert, in the same order"));
         }
         if given == 0 {
             let Development { identity, pem } = Development::generate()?;
@@ -144,7 +144,7 @@ impl CertificateOptions {
                 output::status(&format!("clients can trust this server with --ca {file}"));
             }
             (None, Some(_)) => output::status(
-                "the certificate was generated now; to let clients trust it, save it with --save-cert FILE",
+                "generated a self-signed certificate; to let clients trust it, save it with --save-cert FILE",
             ),
             (_, None) => {}
         }

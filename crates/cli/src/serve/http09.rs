@@ -21,7 +21,7 @@ use crate::http09::{NOT_FOUND, PROTOCOL};
 const MAX_REQUEST: usize = 8 << 10;
 
 /// The reason to log when a response was reset in favor of others.
-const SHORT: &str = "memory is short, and the client accepts nothing: reset";
+const SHORT: &str = "reset because memory is short and the client accepts no data";
 
 /// The served files, and the settings for serving them.
 #[derive(Clone)]
@@ -222,7 +222,7 @@ async fn within<T, E: std::fmt::Display>(
 ) -> Result<T, String> {
     match timeout(limit, waiting).await {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("the client accepts nothing for {limit:?}: reset")),
+        Err(_) => Err(format!("reset because the client has accepted no data for {limit:?}")),
     }
 }
 

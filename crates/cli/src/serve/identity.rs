@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::system;
 
-/// Age from which on a change is guaranteed to have a different modification time than any later
+/// Minimum age of a change that is guaranteed to have a different modification time than any later
 /// change.
 const DISTINCT: Duration = Duration::from_secs(1);
 

@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::replacing;
 use crate::system;
 
-/// The options that concern the processes before and after this one.
+/// The options for replacing another process and for being replaced.
 #[derive(Args, Debug)]
 pub(super) struct RestartOptions {
     /// Replace the server at this unix socket without cutting connections.
@@ -156,7 +156,7 @@ impl Ending {
             _ = self.interrupt.received() => {}
             () = expired => {
                 let limit = limit.unwrap_or_default();
-                let line = format!("not all responses were complete after {limit:?}; the rest is cut off");
+                let line = format!("some responses were still incomplete after {limit:?} and are cut off");
                 note(Event::DrainCutOff, &line);
             }
         }

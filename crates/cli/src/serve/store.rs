@@ -152,8 +152,8 @@ impl Store {
         }
         note_often(Event::NoDescriptor, || {
             format!(
-                "clearway: cannot open a file: {error}; using the reserve, and requests wait for \
-                 up to {TIMEOUT:?}; raise the limit (LimitNOFILE=, ulimit -n), or lower \
+                "clearway: cannot open a file: {error}; using reserved descriptors, and requests wait \
+                 for up to {TIMEOUT:?}; raise the limit (LimitNOFILE=, ulimit -n), or lower \
                  --open-files"
             )
         });

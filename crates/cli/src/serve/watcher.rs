@@ -69,7 +69,7 @@ impl Watcher {
         }
         if let Some(failure) = endpoint.failure().filter(|_| !self.has_failed) {
             let line =
-                format!("clearway: a shard has ended with all of its connections: {failure}");
+                format!("clearway: a shard has exited, and its connections are lost: {failure}");
             note(Event::ShardFailed, &line);
             self.has_failed = true;
         }

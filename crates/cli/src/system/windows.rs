@@ -76,7 +76,7 @@ pub(crate) fn activated() -> io::Result<Vec<UdpSocket>> {
 /// on Windows.
 pub(crate) fn interface(zone: &str) -> io::Result<u32> {
     let index = zone.parse().ok().filter(|index| *index > 0);
-    let why = "expected its number, as in fe80::1%12";
+    let why = "expected the interface number, as in fe80::1%12";
     index.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 

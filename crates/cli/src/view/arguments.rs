@@ -26,7 +26,7 @@ pub(crate) struct ViewCommand {
     /// Exit status: 0 without findings, 1 with findings, 2 if a file could not be read.
     #[arg(long, conflicts_with_all = ["html", "live", "listen", "no_open"])]
     pub(super) findings: bool,
-    /// Print all findings that exist, with their meaning, causes and thresholds.
+    /// List all kinds of findings, with their meaning, causes and thresholds.
     #[arg(long, conflicts_with_all = ["files", "findings", "html", "live", "listen", "no_open"])]
     pub(super) catalogue: bool,
     /// Print one JSON object per line: per trace (--findings), or per finding.

@@ -56,8 +56,8 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }
 
-/// Returns why no event was read from some file, if so: in that case, the absence of findings means
-/// nothing.
+/// Returns the reason if no event was read from a file: the absence of findings is then
+/// meaningless.
 fn nothing_read(reports: &[Report]) -> Option<String> {
     let has_events = reports.iter().any(|report| report.reading.events > 0);
     let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
@@ -92,7 +92,7 @@ fn lines(path: &Path, report: &Report) -> Vec<String> {
         lines.push(format!("  limited by: {}", limits.join(", ")));
     }
     if let Some(damage) = &reading.damage {
-        lines.push(format!("  damaged: {damage}; only what comes before was read"));
+        lines.push(format!("  damaged: {damage}; only the data before the damage was read"));
     }
     if let Some(unused) = unused(report) {
         lines.push(format!("  not used: {unused}"));

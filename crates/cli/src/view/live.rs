@@ -42,7 +42,7 @@ impl Content for Live {
     async fn get(&self, path: &str) -> Response<Body> {
         match path {
             "/live" => http1::events(events(Arc::clone(&self.0))),
-            _ => http1::refusal(StatusCode::NOT_FOUND, "there is only /live\n"),
+            _ => http1::refusal(StatusCode::NOT_FOUND, "the only resource is /live\n"),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Traces {
 impl Content for Traces {
     async fn get(&self, path: &str) -> Response<Body> {
         let Some(traces) = self.read().await else {
-            return http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the traces were not read\n");
+            return http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the traces could not be read\n");
         };
         if path == "/traces.json" {
             let name = |trace: &Served| TraceName { name: trace.name.clone() };
@@ -154,7 +154,7 @@ pub(super) async fn serve(command: &ViewCommand, content: impl Content) -> Resul
     let page = format!("http://{address}/");
     output::result(&format!("the page is at {page}"))?;
     if !command.no_open && open::that_detached(&page).is_err() {
-        output::status("could not start a browser; open the page yourself");
+        output::status("cannot start a browser; open the page yourself");
     }
     tokio::select! {
         never = http1::serve(listener, &command.names, Page::new(content)) => match never {},

@@ -49,7 +49,7 @@ fn every_address_that_failed_is_named() {
     for address in addresses {
         assert!(line.contains(&format!("({address})")), "{address}: {line}");
     }
-    assert!(line.contains("nothing answers over QUIC (UDP)"), "{line}");
+    assert!(line.contains("over QUIC (UDP): unreachable"), "{line}");
 }
 
 /// Runs a shell script as root of a separate network namespace; `None` if that is not permitted

@@ -88,10 +88,10 @@ fn servers_that_cannot_be_reached() {
     let address = nobody.local_addr().unwrap().to_string();
     let url = format!("https://{address}/file");
     let line = fail(&["get", "--timeout", "400ms", "--ca", &certificate, "-o", &output, &url]);
-    assert_says(&line, &["not done after 400ms", "--timeout"]);
+    assert_says(&line, &["timed out after 400ms", "--timeout"]);
     drop(nobody);
     let line = fail(&["get", "--ca", &certificate, "-o", &output, &url]);
-    assert_says(&line, &["nothing answers over QUIC (UDP)", "not support HTTP/3", &address]);
+    assert_says(&line, &["over QUIC (UDP): unreachable", "not support HTTP/3", &address]);
     assert_eq!(scratch.names(), ["cert.pem"]);
 }
 
@@ -117,7 +117,7 @@ fn a_server_that_stops_in_the_middle() {
     let connect = ["get", "--ca", &certificate, "--connect", &link.address];
     let rest = ["--idle-timeout", "500ms", "-o", &output, &url];
     let line = fail(&[&connect[..], &rest[..]].concat());
-    assert_says(&line, &[&url, "cut off after", "of 3.0 MB", "idle timeout"]);
+    assert_says(&line, &[&url, "cut off", "of 3.0 MB", "idle timeout"]);
     assert_eq!(fs::read(&output).unwrap(), b"as before");
     assert_eq!(scratch.names(), ["cert.pem", "file", "root"]);
     let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
@@ -147,7 +147,7 @@ fn responses_that_are_not_files() {
     assert_says(&get("missing", &output), &["/missing", "404", "check the path"]);
     assert_says(&get("folder", &output), &["301", "/folder/"]);
     assert_says(&get("folder/", &output), &["404"]);
-    assert_says(&get("folder/file", &scratch.path("no/out")), &["no such folder"]);
+    assert_says(&get("folder/file", &scratch.path("no/out")), &["the folder does not exist"]);
     assert_says(&get("folder/file", &scratch.path("root")), &["it is a folder"]);
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
@@ -199,6 +199,6 @@ fn arguments_that_make_no_sense() {
     assert_says(&fail(&several), &["one file", "-O"]);
     assert_says(&fail(&["get", "--json", "https://localhost/a"]), &["--json", "--output"]);
     let line = fail(&["link", "--to", "127.0.0.1:1", "--loss-for", "2s"]);
-    assert_says(&line, &["nothing is lost"]);
+    assert_says(&line, &["a loss period is set, but no loss"]);
     assert_says(&fail(&["link", "--to", "127.0.0.1"]), &["127.0.0.1", "host:port"]);
 }

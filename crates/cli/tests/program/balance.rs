@@ -188,7 +188,7 @@ fn a_client_cannot_make_a_preface() {
     let length = attacker.recv(&mut answer).unwrap();
     assert_eq!(answer[..length].get(1..5), Some(&[0; 4][..]), "not a Version Negotiation packet");
     attacker.set_nonblocking(true).unwrap();
-    assert!(attacker.recv(&mut answer).is_err(), "an answer with a preface came back");
+    assert!(attacker.recv(&mut answer).is_err(), "a response with a preface came back");
     victim.set_nonblocking(true).unwrap();
     assert!(victim.recv(&mut answer).is_err());
 }

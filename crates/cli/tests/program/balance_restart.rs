@@ -82,7 +82,7 @@ async fn request_often(
 async fn answered(count: &AtomicUsize, more: usize) {
     let (begun, before) = (Instant::now(), count.load(Ordering::SeqCst));
     while count.load(Ordering::SeqCst) < before + more {
-        assert!(begun.elapsed() < TIMEOUT, "requests are not answered any more");
+        assert!(begun.elapsed() < TIMEOUT, "requests are no longer answered");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -129,7 +129,7 @@ fn a_balancer_that_cannot_take_over_says_why() {
         let balance = ["balance", "--listen", listen, "--backends", &site.file];
         fail(&[&balance[..], &["--hot-restart", &socket, "--shards", shards]].concat())
     };
-    assert!(start(&listen, "3").contains("give --shards 2"));
+    assert!(start(&listen, "3").contains("use --shards 2"));
     assert!(start("127.0.0.1:1", "2").contains("listens at"));
     let root = site.scratch.path("root");
     let said = fail(&["serve", &root, "--listen", "127.0.0.1:0", "--hot-restart", &socket]);

@@ -242,9 +242,9 @@ fn clients_are_asked_for_certificates() {
         let line = fail(&get);
         assert_says(&line, &["localhost", "only clients with a certificate", "--cert FILE --key"]);
         let line = fail(&[&get[..], &["--cert", &strange, "--key", &strange_key]].concat());
-        assert_says(&line, &["localhost", "refused", "does not trust the issuer"]);
+        assert_says(&line, &["localhost", "rejected", "does not trust the issuer"]);
         let line = fail(&[&get[..], &["--cert", &wrong, "--key", &wrong_key]].concat());
-        assert_says(&line, &["localhost", "refused", "client authentication"]);
+        assert_says(&line, &["localhost", "rejected", "client authentication"]);
         server.interrupt();
         let optional = [&asking[..], &["--client-certificate", "optional"], http09].concat();
         let server = serve(&scratch, &optional);
@@ -286,7 +286,7 @@ fn the_authority_of_clients_is_reloaded() {
     fs::write(&ca, fs::read(&after.file).unwrap()).unwrap();
     server.signal(Signal::HUP);
     wait_for(&mut server, &["reloaded the client CA", &ca, ": 1 certificate\n"]);
-    assert_says(&fail(&get_mine), &["localhost", "refused", "does not trust the issuer"]);
+    assert_says(&fail(&get_mine), &["localhost", "rejected", "does not trust the issuer"]);
     let get_other = [&get[..], &["--cert", &other, "--key", &other_key]].concat();
     assert_eq!(succeed(&get_other).stdout, content);
     server.interrupt();

@@ -125,7 +125,7 @@ fn events_are_lines_and_counts() {
             ("client_ca_not_reloaded", "the client CA was not reloaded"),
             (
                 "ticket_keys_not_reloaded",
-                "were not reloaded and the previous ones stay in use: a key is",
+                "were not reloaded and the previous ones stay in use: each key must be",
             ),
             ("quic_lb_not_reloaded", "the QUIC-LB configuration was not reloaded"),
         ],
@@ -137,7 +137,7 @@ fn events_are_lines_and_counts() {
         &[
             ("certificates_reloaded", "reloaded the certificate"),
             ("client_ca_reloaded", "reloaded the client CA"),
-            ("ticket_keys_reloaded", "the ticket keys have changed"),
+            ("ticket_keys_reloaded", "reloaded the ticket keys"),
             ("quic_lb_reloaded", "QUIC-LB, configuration 2"),
         ],
     );
@@ -152,7 +152,7 @@ fn events_are_lines_and_counts() {
         assert_eq!(output.stdout, content);
     }
     server.limit(1_024);
-    expect(&mut server, &[("no_descriptor", "using the reserve")]);
+    expect(&mut server, &[("no_descriptor", "using reserved descriptors")]);
     server.running.signal(Signal::INT);
     server.line("interrupted: draining");
     server.line("drained: all responses were complete");

@@ -52,7 +52,7 @@ async fn a_download_that_stands_still_fails_and_says_what_was_received() {
     for (length, path, expected) in [
         (Some("2000000"), "file", "10 B of 2.0 MB were received"),
         (None, "file", "10 B were received"),
-        (None, "silent", "nothing of the response was received"),
+        (None, "silent", "no part of the response was received"),
     ] {
         let url = stalling(&scratch, length) + path;
         let arguments = ["get", "--ca", &certificate, "--stall-timeout", "300ms", &url];
@@ -63,10 +63,10 @@ async fn a_download_that_stands_still_fails_and_says_what_was_received() {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
         let output = tokio::time::timeout(Duration::from_secs(20), output).await;
-        let output = output.expect("it waits for ever").unwrap();
+        let output = output.expect("the command never ends").unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{errors}");
-        assert!(errors.contains("no byte of the response has arrived for 300ms"), "{errors}");
+        assert!(errors.contains("has sent no part of the response for 300ms"), "{errors}");
         assert!(errors.contains(expected), "{errors}");
         assert!(begun.elapsed() >= Duration::from_millis(300));
     }

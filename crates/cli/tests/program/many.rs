@@ -23,7 +23,7 @@ fn one_download_that_fails_does_not_end_the_others() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors.lines().count(), 3, "{errors}");
     let last = errors.lines().last().unwrap();
-    assert!(last.starts_with("clearway: 2 of 4 were not downloaded: "), "{last}");
+    assert!(last.starts_with("clearway: 2 of 4 URLs were not downloaded: "), "{last}");
     assert!(last.contains(&urls[1]) && last.contains(&urls[3]) && !last.contains(&urls[0]));
     assert_eq!(fs::read(scratch.path("downloads/a")).unwrap(), content);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
@@ -32,7 +32,7 @@ fn one_download_that_fails_does_not_end_the_others() {
     let twice = [urls[0].as_str(), urls[0].as_str()];
     let mut command = clearway(&["get", "--ca", &certificate, "-O"]);
     let output = command.args(twice).current_dir(&folder).output().unwrap();
-    assert!(String::from_utf8(output.stderr).unwrap().contains("two of the URLs end with a"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("two of the URLs have the file name a"));
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn wrong_addresses_and_times_are_explained() {
     for (arguments, expected) in [
         (&["get", "--rebind-after", "0s", "https://localhost/file"][..], "longer than 0"),
         (&["get", "--rebind-after", "soon", "https://localhost/file"], "--rebind-after"),
-        (&["serve", "--preferred-address", "example.org:443"], "not an address and a port"),
+        (&["serve", "--preferred-address", "example.org:443"], "expected an address and a port"),
     ] {
         let output = clearway(arguments).output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();

@@ -137,9 +137,9 @@ fn sessions_that_cannot_be_read_are_reported() {
     let url = server.url("file");
     for (before, expected) in [
         (None, None),
-        (Some(&b"\xff\xfe"[..]), Some("it is not a session file")),
+        (Some(&b"\xff\xfe"[..]), Some("not a session file")),
         (Some(b"clearway sessions 1\nend\n"), Some("from another version")),
-        (Some(b"clearway sessions 2\n"), Some("the file was cut off")),
+        (Some(b"clearway sessions 2\n"), Some("the file is truncated")),
     ] {
         match before {
             Some(bytes) => fs::write(&sessions, bytes).unwrap(),
@@ -150,7 +150,7 @@ fn sessions_that_cannot_be_read_are_reported() {
             let output = succeed(&get);
             assert_eq!(output.stdout, content);
             let errors = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(errors.contains("are ignored"), expected.is_some(), "{errors}");
+            assert_eq!(errors.contains("ignoring the sessions"), expected.is_some(), "{errors}");
             assert!(expected.is_none_or(|why| errors.contains(why)), "{errors}");
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Never notifies `_reload`: no event of a console requests a reload.
+    /// Starts receiving the events. Never notifies `_reload`: no console event requests a reload.
     pub(crate) fn listen(_reload: Vec<Arc<Notify>>) -> io::Result<Self> {
         Ok(Self {
             interrupt: ctrl_c()?,

@@ -56,7 +56,7 @@ pub(super) fn all() -> Vec<Storm> {
             ..storm("clock", clock)
         },
         Storm {
-            lines: &["Too many open files", "using the reserve"],
+            lines: &["Too many open files", "using reserved descriptors"],
             metrics: &["clearway_events_total{event=\"no_descriptor\"}"],
             ..storm("descriptors", descriptors)
         },
@@ -65,7 +65,7 @@ pub(super) fn all() -> Vec<Storm> {
             options: &["--qlog", "{folder}"],
             lines: &[
                 "a qlog file ends early: No space left",
-                "standard output cannot be written: No space left",
+                "cannot write to standard output: No space left",
             ],
             metrics: &[
                 "clearway_events_total{event=\"qlog_failed\"}",

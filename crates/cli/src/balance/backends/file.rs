@@ -82,7 +82,7 @@ pub(super) struct HealthTable {
     pub(super) off: Option<bool>,
 }
 
-/// A table that states from which rate on new clients receive a Retry.
+/// The `[retry]` table: the rate of new clients above which they receive a Retry.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RetryTable {
@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for TimeAboveZero {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Time::deserialize(deserializer)? {
             Time(Duration::ZERO) => {
-                Err(D::Error::custom("a time of 0 is not possible here; write one such as \"2s\""))
+                Err(D::Error::custom("the duration must not be 0; write one such as \"2s\""))
             }
             Time(time) => Ok(Self(time)),
         }

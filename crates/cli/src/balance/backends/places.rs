@@ -27,13 +27,12 @@ pub(super) struct ServerPlaces {
 }
 
 impl Places {
-    /// Returns the error for the first server whose address is not permitted for a server of this
-    /// balancer.
+    /// Returns the error for the first server whose address this balancer must not forward to.
     pub(super) fn address_fault(&self, servers: &[Server], own: &Own) -> Option<Fault> {
         servers.iter().zip(&self.servers).find_map(|(server, places)| {
             let why = own.fault(server.address)?;
             let message = format!(
-                "{} is not the address of a server: {why}; write the server's own address",
+                "{} cannot be a server address: {why}; write the server's own address",
                 server.address
             );
             Some(Fault::new(places.address.clone(), message))
@@ -54,7 +53,7 @@ impl Places {
             PoolError::ConfigTwice(config) => {
                 let place = self.configs.iter().rev().find(|(other, _)| other == config);
                 let message = format!(
-                    "there are two configs with id = {}; give each its own, from 0 to 6",
+                    "two configs have id = {}; give each a different one, from 0 to 6",
                     config.number()
                 );
                 Fault::new(place.map(|(_, place)| place.clone()).unwrap_or_default(), message)
@@ -62,7 +61,7 @@ impl Places {
             PoolError::NameTwice(name) => {
                 let place = named(name).map(|(_, places)| places.name.clone());
                 let message =
-                    format!("two servers are named {name:?}; give each a name of its own");
+                    format!("two servers are named {name:?}; give each a different name");
                 Fault::new(place.unwrap_or_default(), message)
             }
             PoolError::AddressTwice { names: [one, other], address } => {
@@ -77,7 +76,7 @@ impl Places {
                 let later = described().find(|(server, _)| server.ids.contains(&(*config, *id)));
                 let place = later.and_then(|(_, places)| places.id_of(*config));
                 let message = format!(
-                    "{one:?} and {other:?} have the same server ID {id} of config {}; give each its own",
+                    "{one:?} and {other:?} have the same server ID {id} in config {}; give each a different one",
                     config.number()
                 );
                 Fault::new(place.unwrap_or_default(), message)
@@ -86,7 +85,7 @@ impl Places {
                 let place = named(name).and_then(|(_, places)| places.id_of(*config));
                 let number = config.number();
                 let message = format!(
-                    "{name:?} has a server ID of config {number}, which does not exist; \
+                    "{name:?} has a server ID for config {number}, which does not exist; \
                      add [[config]] with id = {number}, or remove the server ID"
                 );
                 Fault::new(place.unwrap_or_default(), message)
@@ -103,7 +102,7 @@ impl Places {
                     places.id_of(*config)
                 });
                 let message = format!(
-                    "the server ID {id} has {} octets, and its config states server-id-length = {expected}; change one of the two",
+                    "the server ID {id} has {} octets, but its config has server-id-length = {expected}; change one of the two",
                     id.as_bytes().len()
                 );
                 Fault::new(place.unwrap_or_default(), message)

@@ -104,7 +104,7 @@ fn advised(error: ConfigError) -> String {
         ConfigError::IdLength(_) => {
             "shorten the server ID or the nonce, or write further-octets = 0 if the servers add none"
         }
-        _ => "shorten the server ID or the nonce; together 16 octets are decrypted fastest",
+        _ => "shorten the server ID or the nonce; a total of 16 octets is decrypted fastest",
     };
     format!("{error}; {advice}")
 }
@@ -112,14 +112,14 @@ fn advised(error: ConfigError) -> String {
 fn server(table: &ServerTable, configs: &[IdCodec]) -> Result<(Server, ServerPlaces), Fault> {
     let name = table.name.get_ref();
     if name.is_empty() || name.chars().any(char::is_control) {
-        let message = "a server's name has at least one character and no control characters; \
+        let message = "a server name must have at least one character and no control characters; \
                        choose another one";
         return Err(Fault::new(table.name.span(), message));
     }
     let identified = server_ids(table, configs)?;
     if let (Some(length), false) = (&table.id_length, identified.is_empty()) {
-        let message = "id-length is for servers without a server ID: otherwise the config defines \
-                       the length; remove one of the two";
+        let message = "id-length is only for servers without a server ID: otherwise the config defines \
+                       the length; remove id-length or the server ID";
         return Err(Fault::new(length.span(), message));
     }
     let server = Server {
@@ -152,7 +152,7 @@ fn address(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
     };
     let address: SocketAddr = text.get_ref().parse().map_err(|_| wrong("is not an address"))?;
     if let Some(fault) = AddressFault::of(address) {
-        return Err(wrong(&format!("is not the address of one server: {fault}")));
+        return Err(wrong(&format!("cannot be a server address: {fault}")));
     }
     // The zone of a link-local address is kept.
     if let (SocketAddr::V6(_), IpAddr::V6(_)) = (address, address.ip().to_canonical()) {
@@ -200,7 +200,7 @@ fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
             let numbers: Vec<_> = configs.iter().map(|it| it.config().number()).collect();
             let each: Vec<_> = numbers.iter().map(|number| format!("{number} = \"…\"")).collect();
             let message = format!(
-                "there are {} configs, and this server ID does not name one; write server-id = {{ {} }}",
+                "there are {} configs, and this server ID does not specify one; write server-id = {{ {} }}",
                 configs.len(),
                 each.join(", ")
             );
@@ -211,7 +211,7 @@ fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
 
 fn of_config((number, digits): &(Spanned<String>, Spanned<String>)) -> Result<Identified, Fault> {
     let config = number.get_ref().parse().ok().and_then(ConfigId::new).ok_or_else(|| {
-        let message = format!("{:?} is not the id of a config; use 0 to 6", number.get_ref());
+        let message = format!("{:?} is not a config ID; use 0 to 6", number.get_ref());
         Fault::new(number.span(), message)
     })?;
     Ok((config, from_digits(digits.get_ref(), digits.span())?, digits.span()))
@@ -236,7 +236,7 @@ fn health(table: &HealthTable) -> Result<Checks, Fault> {
     if let Some(protocol) = &table.application_protocol
         && !(1..=255).contains(&protocol.get_ref().len())
     {
-        let message = "an application protocol has 1 to 255 octets; write one that the servers support, such as \"h3\"";
+        let message = "an application protocol must have 1 to 255 octets; write one that the servers support, such as \"h3\"";
         return Err(Fault::new(protocol.span(), message));
     }
     let text = |value: &Option<Spanned<String>>, default: &str| {

@@ -105,7 +105,7 @@ pub(in crate::balance) struct Entry {
 const MAX_NAME: usize = 253 + ":65535".len();
 
 impl Entry {
-    /// Returns why the source's name is invalid for a server; `None` if it is valid.
+    /// Returns why the name from the source is not a valid server name; `None` if it is valid.
     pub(in crate::balance) fn fault(&self) -> Option<String> {
         let name = &self.name;
         if name.is_empty() || name.len() > MAX_NAME {
@@ -159,13 +159,13 @@ impl Source {
         let for_all = |id: ServerId| configs.iter().map(|it| (it.config(), id)).collect();
         match (&self.server_id, &entry.server_id) {
             (Identity::Stated, None) => {
-                Err("it has no server ID, but the file has server-id = \"stated\"".to_owned())
+                Err("the entry has no server ID, but the file has server-id = \"stated\"".to_owned())
             }
             (Identity::Stated, Some(digits)) => {
                 let octets = bytes_of(digits.strip_prefix("0x").unwrap_or(digits));
                 let id = octets.and_then(|octets| ServerId::new(&octets));
                 let id = id.ok_or_else(|| {
-                    format!("{digits:?} is not a server ID; write 1 to 15 octets of two hexadecimal digits each")
+                    format!("{digits:?} is not a server ID; write 1 to 15 octets as two hexadecimal digits each")
                 })?;
                 Ok(for_all(id))
             }
@@ -181,7 +181,7 @@ impl Source {
                 let id = ids.iter().find(|(name, _)| *name == entry.name);
                 let (_, id) = id.ok_or_else(|| {
                     format!(
-                        "the file has no server ID for {:?}; add it to server-id of the source",
+                        "the file has no server ID for {:?}; add it to the source's server-id",
                         entry.name
                     )
                 })?;
@@ -204,7 +204,7 @@ fn id_of_address(address: SocketAddr, length: usize) -> Result<ServerId, String>
             let lengths =
                 if ip.is_ipv4() { "4, or 6 with the port" } else { "8, or 10 with the port" };
             return Err(format!(
-                "the server ID of the address {address} cannot have {length} octets; write server-id-length = {lengths}"
+                "a server ID derived from the address {address} cannot have {length} octets; write server-id-length = {lengths}"
             ));
         }
     };
@@ -217,8 +217,8 @@ pub(super) fn source(table: &Spanned<SourceTable>, configs: &[IdCodec]) -> Resul
     let origin = origin(table)?;
     let server_id = identity(table, &origin, configs)?;
     if let (Some(length), true) = (&keys.id_length, server_id != Identity::None) {
-        let message = "id-length is for servers without a server ID: otherwise the config defines \
-                       the length; remove one of the two";
+        let message = "id-length is only for servers without a server ID: otherwise the config defines \
+                       the length; remove id-length or server-id";
         return Err(Fault::new(length.span(), message));
     }
     Ok(Source {
@@ -246,7 +246,7 @@ fn origin(table: &Spanned<SourceTable>) -> Result<Origin, Fault> {
             (Origin::Kubernetes(of_kubernetes(service, keys)?), other.to_vec())
         }
         _ => {
-            let message = "a source needs exactly one of dns, etcd and kubernetes; write one";
+            let message = "a source needs exactly one of the keys dns, etcd and kubernetes";
             return Err(Fault::new(table.span(), message));
         }
     };
@@ -285,7 +285,7 @@ fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
     let resolver = keys.resolver.as_ref().map(|resolver| {
         let wrong = || {
             let message = format!(
-                "{:?} is not an address of a name server; write one such as \"192.0.2.53:53\"",
+                "{:?} is not a name server address; write one such as \"192.0.2.53:53\"",
                 resolver.get_ref()
             );
             Fault::new(resolver.span(), message)
@@ -298,12 +298,12 @@ fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
 fn of_etcd(members: &Spanned<Vec<Spanned<String>>>, keys: &SourceTable) -> Result<Etcd, Fault> {
     if members.get_ref().is_empty() {
         let message =
-            "no etcd member is given; write one, such as \"https://etcd-1.example.com:2379\"";
+            "the list of etcd members is empty; add one, such as \"https://etcd-1.example.com:2379\"";
         return Err(Fault::new(members.span(), message));
     }
     let Some(prefix) = keys.prefix.as_ref().filter(|prefix| !prefix.get_ref().is_empty()) else {
         let message =
-            "etcd needs prefix, the prefix of the servers' keys, such as \"clearway/web/\"; add it";
+            "etcd sources need prefix, the prefix of the servers' keys, such as \"clearway/web/\"; add it";
         return Err(Fault::new(members.span(), message));
     };
     let members = members.get_ref().iter().map(url).collect::<Result<_, _>>()?;
@@ -319,7 +319,7 @@ fn of_kubernetes(service: &Spanned<String>, keys: &SourceTable) -> Result<Kubern
     let Some((namespace, name)) = parts.filter(|(space, name)| is_name(space) && is_name(name))
     else {
         let message = format!(
-            "{:?} is not a service; write its namespace and its name, such as \"default/web\"",
+            "{:?} is not a Kubernetes service; write its namespace and name, such as \"default/web\"",
             service.get_ref()
         );
         return Err(Fault::new(service.span(), message));
@@ -342,7 +342,7 @@ fn url(text: &Spanned<String>) -> Result<Uri, Fault> {
     });
     url.ok_or_else(|| {
         let message = format!(
-            "{:?} is not the URL of a server; write one such as \"https://192.0.2.1:2379\"",
+            "{:?} is not a server URL; write one such as \"https://192.0.2.1:2379\"",
             text.get_ref()
         );
         Fault::new(text.span(), message)
@@ -355,7 +355,7 @@ fn trust(keys: &SourceTable) -> Result<Trust, Fault> {
         (None, None) => None,
         (Some(certificate), Some(key)) => Some((path(certificate), path(key))),
         (Some(one), None) | (None, Some(one)) => {
-            let message = "cert and key belong together; add the other one";
+            let message = "cert and key must be used together; add the missing one";
             return Err(Fault::new(one.span(), message));
         }
     };

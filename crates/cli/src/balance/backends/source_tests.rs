@@ -67,7 +67,7 @@ fn where_server_ids_are_from() {
     assert_eq!(id(each, &v4).unwrap().unwrap(), "0a0b0c0d");
     assert_eq!(id("dns = \"a:1\"\nserver-id = \"none\"", &v4).unwrap(), None);
     let other = entry("other", "[2001:db8::1]:443", None);
-    assert!(id(stated, &other).unwrap_err().contains("it has no server ID"));
+    assert!(id(stated, &other).unwrap_err().contains("the entry has no server ID"));
     assert!(id(address, &other).unwrap_err().contains("server-id-length = 8, or 10"));
     assert!(id(each, &other).unwrap_err().contains("no server ID for \"other\""));
     let wrong = entry("web", "192.0.2.1:443", Some("xyz"));
@@ -90,17 +90,17 @@ fn faults_are_shown_at_their_places() {
     for (source, expected) in [
         (
             "preface = true",
-            "f:5:1: a source needs exactly one of dns, etcd and kubernetes; write one",
+            "f:5:1: a source needs exactly one of the keys dns, etcd and kubernetes",
         ),
         (
             "dns = \"a:1\"\nkubernetes = \"b/c\"",
-            "f:5:1: a source needs exactly one of dns, etcd and kubernetes",
+            "f:5:1: a source needs exactly one of the keys dns, etcd and kubernetes",
         ),
         ("dns = \"a b\"\nserver-id = \"none\"", "f:6:7: \"a b\" is not a DNS name"),
         ("dns = \"a:0\"\nserver-id = \"none\"", "f:6:7: \"a:0\" is not a DNS name"),
         (
             "dns = \"a:1\"\nresolver = \"b\"\nserver-id = \"none\"",
-            "f:7:12: \"b\" is not an address",
+            "f:7:12: \"b\" is not a name server address",
         ),
         (
             "dns = \"a:1\"\nprefix = \"b\"\nserver-id = \"none\"",
@@ -111,19 +111,19 @@ fn faults_are_shown_at_their_places() {
         ("dns = \"a:1\"\nserver-id = \"0102\"", "f:7:13: \"0102\" is not a source of server IDs"),
         (
             "dns = \"a:1\"\nserver-id = \"address\"\nid-length = 8",
-            "f:8:13: id-length is for servers without",
+            "f:8:13: id-length is only for servers without",
         ),
-        ("etcd = []\nserver-id = \"none\"", "f:6:8: no etcd member is given"),
-        ("etcd = [\"https://a\"]\nserver-id = \"none\"", "f:6:8: etcd needs prefix"),
+        ("etcd = []\nserver-id = \"none\"", "f:6:8: the list of etcd members is empty"),
+        ("etcd = [\"https://a\"]\nserver-id = \"none\"", "f:6:8: etcd sources need prefix"),
         (
             "etcd = [\"ftp://a\"]\nprefix = \"b\"\nserver-id = \"none\"",
-            "f:6:9: \"ftp://a\" is not the URL",
+            "f:6:9: \"ftp://a\" is not a server URL",
         ),
         (
             "etcd = [\"https://a\"]\nprefix = \"b\"\ncert = \"c\"\nserver-id = \"none\"",
-            "f:8:8: cert and key belong",
+            "f:8:8: cert and key must be used together",
         ),
-        ("kubernetes = \"web\"\nserver-id = \"none\"", "f:6:14: \"web\" is not a service"),
+        ("kubernetes = \"web\"\nserver-id = \"none\"", "f:6:14: \"web\" is not a Kubernetes service"),
     ] {
         let fault = parse(source).unwrap_err();
         assert!(fault.starts_with(expected), "{fault}");

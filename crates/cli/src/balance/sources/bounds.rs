@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for Short {
         match text.len() {
             0..=MOST => Ok(Self(text)),
             length => {
-                let message = format!("text of {length} octets, where {MOST} are the most");
+                let message = format!("string of {length} octets, but at most {MOST} are allowed");
                 Err(D::Error::custom(message))
             }
         }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(first("[]").unwrap(), None);
         let short = |length| serde_json::from_value::<Short>("x".repeat(length).into());
         assert_eq!(short(253).unwrap().0.len(), 253);
-        assert!(short(254).unwrap_err().to_string().starts_with("text of 254 octets"));
+        assert!(short(254).unwrap_err().to_string().starts_with("string of 254 octets"));
     }
 
     #[test]

@@ -213,7 +213,7 @@ async fn look_up(
         }
         Ok(lookup) => Ok(Some(lookup)),
         Err(error) if error.is_no_records_found() => Ok(None),
-        Err(error) => Err(format!("the {kind} records of {name} cannot be found: {error}")),
+        Err(error) => Err(format!("cannot look up the {kind} records of {name}: {error}")),
     }
 }
 

@@ -67,7 +67,7 @@ async fn follow(etcd: &Etcd, member: &Uri, publisher: &Publisher) -> Result<(), 
         let WatchLine { result, error } = serde_json::from_slice(&line)
             .map_err(|error| format!("{member} sent an invalid response: {error}"))?;
         if let Some(error) = error {
-            return Err(format!("{member} cannot watch: {}", error.message));
+            return Err(format!("{member} cannot watch the keys: {}", error.message));
         }
         // Changed values are not taken from the event: all keys are read again, so that they come
         // from the same revision.
@@ -131,9 +131,9 @@ fn entry(prefix: &str, pair: &Pair) -> Result<Entry, String> {
     let value =
         text(&pair.value).ok_or_else(|| format!("the value of {place} is not valid UTF-8"))?;
     let value: Value =
-        serde_json::from_str(&value).map_err(|error| format!("the value of {place}: {error}"))?;
+        serde_json::from_str(&value).map_err(|error| format!("invalid value of {place}: {error}"))?;
     if value.weight > MAX_WEIGHT {
-        return Err(format!("the value of {place}: weight must be 0 to {MAX_WEIGHT}"));
+        return Err(format!("invalid value of {place}: weight must be 0 to {MAX_WEIGHT}"));
     }
     Ok(Entry {
         name: name.to_owned(),

@@ -93,7 +93,7 @@ where
 {
     let failed = |error: hyper::Error| format!("no response from {url}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // The task ends when neither the request nor the response needs the connection any more.
+    // The task ends when neither the request nor the response needs the connection anymore.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(failed)
 }
@@ -134,7 +134,7 @@ fn read_chain_and_key(
 /// Returns the complete content of a response.
 ///
 /// # Errors
-/// Returns an error if the response breaks off, is too long, or does not arrive in time.
+/// Returns an error if the response is truncated, is too long, or does not arrive in time.
 pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String> {
     let mut lines = Lines::new(response);
     let all = async {
@@ -142,7 +142,7 @@ pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String>
         Ok::<(), String>(())
     };
     let all = timeout(WHOLE_TIMEOUT, all).await;
-    all.map_err(|_| format!("the response is not complete after {WHOLE_TIMEOUT:?}"))??;
+    all.map_err(|_| format!("the response was still incomplete after {WHOLE_TIMEOUT:?}"))??;
     Ok(lines.buffer.freeze())
 }
 
@@ -166,7 +166,7 @@ impl Lines {
     /// nothing is lost if this is dropped before it completes.
     ///
     /// # Errors
-    /// Returns an error if the response breaks off, a line is too long, or nothing arrives for
+    /// Returns an error if the response is truncated, a line is too long, or nothing arrives for
     /// `patience`.
     pub(super) async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, String> {
         loop {
@@ -192,7 +192,7 @@ impl Lines {
             tokio::time::sleep_until(self.window.0 + WINDOW).await;
         }
         let frame = timeout(patience, self.body.frame()).await;
-        let frame = frame.map_err(|_| format!("nothing arrived for {patience:?}"))?;
+        let frame = frame.map_err(|_| format!("no data arrived for {patience:?}"))?;
         let Some(frame) = frame else { return Ok(false) };
         let frame = frame.map_err(|error| format!("the response was cut off: {error}"))?;
         let data = frame.into_data().unwrap_or_default();

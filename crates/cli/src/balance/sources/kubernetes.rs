@@ -24,7 +24,8 @@ use super::{Publisher, RETRY, Update};
 const WATCH_SECONDS: u64 = 240;
 /// A watch is considered lost if nothing arrives for this long.
 const TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS + 30);
-/// Status: the version to watch from is too old, so everything must be listed again.
+/// HTTP status 410 (Gone): the version to watch from is too old, so everything must be listed
+/// again.
 const GONE: u16 = 410;
 /// Directory in which a pod finds the token and the CA certificate for its API server.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -128,7 +129,7 @@ impl Api {
         let mut trust = trust.clone();
         trust.authorities.get_or_insert_with(|| file("ca.crt"));
         Ok(Self {
-            url: url.map_err(|error| format!("KUBERNETES_SERVICE_HOST or _PORT: {error}"))?,
+            url: url.map_err(|error| format!("invalid KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT: {error}"))?,
             trust,
             token: Some(token.clone().unwrap_or_else(|| file("token"))),
         })

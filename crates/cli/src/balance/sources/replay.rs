@@ -39,7 +39,7 @@ impl Replay {
             content.len() >= length.map_or(0, |length| length.parse().unwrap())
         };
         while !is_whole(&octets) {
-            assert_ne!(stream.read_buf(&mut octets).await.unwrap(), 0, "the request breaks off");
+            assert_ne!(stream.read_buf(&mut octets).await.unwrap(), 0, "the request is truncated");
         }
         let text = String::from_utf8(octets).unwrap();
         assert!(text.contains(expected), "{text}");

@@ -35,7 +35,7 @@ impl Screen {
     pub(super) fn open() -> Result<Self, Failure> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Err(Failure::new("--watch needs a terminal")
-                .advise("use --listen for a page, or no option for one verdict"));
+                .advise("use --listen for a web page, or neither option for a single verdict"));
         }
         let failed = |error: io::Error| Failure::new(format!("cannot use the terminal: {error}"));
         let before = tcgetattr(io::stdin()).map_err(|error| failed(error.into()))?;

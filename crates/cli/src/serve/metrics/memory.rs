@@ -43,11 +43,11 @@ impl Collector for Memory {
             ("connections", "Memory held by client connections.", connections.held),
             (
                 "connections_limit",
-                "Limit of the memory held by client connections.",
+                "Limit on the memory held by client connections.",
                 connections.limit,
             ),
             ("content", "Content in memory that clients have not acknowledged.", content.held),
-            ("content_limit", "Limit of the content in memory.", content.limit),
+            ("content_limit", "Limit on the content in memory.", content.limit),
         ];
         for (name, help, value) in bytes {
             let kind = MetricType::Gauge;

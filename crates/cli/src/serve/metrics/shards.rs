@@ -52,7 +52,7 @@ static SINGLE: [Single; 41] = [
     }),
     gauge(
         "connections_half_open",
-        "Clients whose handshake is in progress or waits to begin",
+        "Clients whose handshake is in progress or waiting to begin",
         |shard| shard.connections_half_open,
     ),
     counter("retries_sent", "Retry packets sent", |shard| shard.retries_sent),
@@ -66,7 +66,7 @@ static SINGLE: [Single; 41] = [
     counter(
         "incoming_dropped",
         "UDP payloads of new clients that were dropped because more arrived than the shard \
-         processes",
+         could process",
         |shard| shard.incoming_dropped,
     ),
     counter(
@@ -97,7 +97,7 @@ static SINGLE: [Single; 41] = [
     }),
     counter(
         "datagrams_hand_over_dropped",
-        "Datagrams for another shard that were lost because its queue was full",
+        "Datagrams for another shard that were dropped because its queue was full",
         |shard| shard.hand_over_dropped,
     ),
     counter(
@@ -112,7 +112,7 @@ static SINGLE: [Single; 41] = [
     ),
     counter(
         "datagrams_forward_dropped",
-        "Datagrams lost because too many were waiting for the other process of a hot restart",
+        "Datagrams dropped because too many were waiting for the other process of a hot restart",
         |shard| shard.forward_dropped,
     ),
     counter(
@@ -127,18 +127,18 @@ static SINGLE: [Single; 41] = [
     counter("receive_failures", "System calls that failed to receive", |shard| {
         shard.receive_failures
     }),
-    counter("send_blocked", "Times that the socket had no room for a batch", |shard| {
+    counter("send_blocked", "Number of times that the socket had no room for a batch", |shard| {
         shard.send_blocked
     }),
     counter(
         "segmentation_refused",
-        "Times that the kernel began to reject segmentation (GSO)",
+        "Number of times that the kernel began to reject segmentation (GSO)",
         |shard| shard.segmentation_refused,
     ),
     counter("migrations", "Peer address changes", |shard| shard.migrations),
-    counter("stalls", "Times that the shard was late by a second or more", |shard| shard.stalls),
-    counter("wakeups", "Times that the shard was woken from sleep", |shard| shard.wakeups),
-    counter("busy_polls", "Times that the shard polled for datagrams before it slept", |shard| {
+    counter("stalls", "Number of times that the shard was late by a second or more", |shard| shard.stalls),
+    counter("wakeups", "Number of times that the shard was woken from sleep", |shard| shard.wakeups),
+    counter("busy_polls", "Number of times that the shard polled for datagrams before it slept", |shard| {
         shard.busy_polls
     }),
     counter(
@@ -146,7 +146,7 @@ static SINGLE: [Single; 41] = [
         "Busy polls that found something, so that the shard did not sleep",
         |shard| shard.busy_polls_successful,
     ),
-    counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
+    counter("panics", "Panics in applications, acceptors and tasks", |shard| shard.panics),
     counter("shards_failed", "Shards that ended unexpectedly", |shard| shard.shards_failed),
     // The mean batch size is the number of datagrams sent divided by this counter.
     counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),

@@ -16,8 +16,8 @@ pub(crate) struct BalanceCommand {
 
 /// Returns an error that says that the command requires Linux.
 pub(crate) async fn run(_: BalanceCommand) -> Result<(), Failure> {
-    let what = "cannot balance on this system: it requires Linux, which distributes datagrams among \
-                several sockets of a port";
+    let what = "cannot run the load balancer on this system: it requires Linux, which distributes \
+                datagrams among several sockets of a port";
     Err(Failure::new(what)
         .advise("run the balancer on Linux; the servers behind it can run on any system"))
 }

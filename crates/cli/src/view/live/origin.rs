@@ -76,7 +76,7 @@ impl Origin {
     /// host name that the user passed.
     fn get(&self, name: &str) -> Result<http1::Download, String> {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-        let mut why = format!("{} has no address", self.authority);
+        let mut why = format!("{} has no addresses", self.authority);
         for address in self.addresses()? {
             match http1::get(address, &path) {
                 Ok(content) => return Ok(content),
