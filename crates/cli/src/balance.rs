@@ -201,7 +201,8 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
     let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
     let mut sources = Sources::start(backends, command.listen);
-    let waiting = |why: &str| output::status(&format!("clearway: waiting for the list of servers: {why}"));
+    let waiting =
+        |why: &str| output::status(&format!("clearway: waiting for the list of servers: {why}"));
     let backends = tokio::select! {
         signal = interrupt.received() => {
             let what = "interrupted while waiting for the list of servers";
@@ -263,7 +264,10 @@ impl Balancer {
         let skipped = backends.skipped.len();
         let origin = Instant::now();
         let (fleet, pool) = Fleet::start(backends, Timestamp::ORIGIN).map_err(|error| {
-            Failure::new(format!("cannot use the backends file {}: {error}", command.backends.display()))
+            Failure::new(format!(
+                "cannot use the backends file {}: {error}",
+                command.backends.display()
+            ))
         })?;
         let pool: SharedPool = Arc::new(ArcSwap::new(pool));
         let there_are = hot_restart.as_ref().and_then(HotRestart::shards);

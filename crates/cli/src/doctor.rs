@@ -115,9 +115,7 @@ fn parse_time(input: &str) -> Result<Duration, String> {
 
 fn parse_interval(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        interval if interval < Duration::from_millis(5) => {
-            Err("must be at least 5ms".to_owned())
-        }
+        interval if interval < Duration::from_millis(5) => Err("must be at least 5ms".to_owned()),
         interval if interval > Duration::from_secs(10) => Err("must be at most 10s".to_owned()),
         interval => Ok(interval),
     }
@@ -169,10 +167,10 @@ async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure>
 /// Returns an error if there is no process with this ID.
 fn check_process(process: u32) -> Result<(), Failure> {
     match std::fs::exists(format!("/proc/{process}")) {
-        Ok(false) => {
-            Err(Failure::new(format!("process {process} does not exist, or this user may not see it"))
-                .advise("run `ss -uanp` to list the processes with UDP sockets"))
-        }
+        Ok(false) => Err(Failure::new(format!(
+            "process {process} does not exist, or this user may not see it"
+        ))
+        .advise("run `ss -uanp` to list the processes with UDP sockets")),
         _ => Ok(()),
     }
 }
@@ -240,7 +238,8 @@ fn conclusion(verdict: &Verdict) -> Result<(), Failure> {
         Outcome::NoLoss | Outcome::Stray => Ok(()),
         Outcome::Loss => Err(Failure::new("datagrams are lost").with_exit_status(status)),
         Outcome::Unknown => {
-            Err(Failure::new("cannot determine whether datagrams are lost").with_exit_status(status))
+            Err(Failure::new("cannot determine whether datagrams are lost")
+                .with_exit_status(status))
         }
     }
 }

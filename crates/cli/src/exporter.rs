@@ -148,7 +148,9 @@ impl Content for Metrics {
         let mut text = String::new();
         match encode(&mut text, &self.0) {
             Ok(()) => http1::whole(CONTENT_TYPE, text),
-            Err(_) => http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded\n"),
+            Err(_) => {
+                http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded\n")
+            }
         }
     }
 }

@@ -268,15 +268,19 @@ fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failur
 
 fn check_outputs(command: &GetCommand, jobs: &[Job]) -> Result<(), Failure> {
     if jobs.len() > 1 && !command.remote_name && jobs.iter().any(|job| job.file.is_some()) {
-        return Err(Failure::new("cannot write several URLs to one file")
-            .advise("use -O to write each URL to a separate file, or run a separate command for each"));
+        return Err(Failure::new("cannot write several URLs to one file").advise(
+            "use -O to write each URL to a separate file, or run a separate command for each",
+        ));
     }
     let mut names = BTreeSet::new();
     if let Some(twice) =
         jobs.iter().filter_map(|job| job.file.as_ref()).find(|file| !names.insert(*file))
     {
-        return Err(Failure::new(format!("two of the URLs have the file name {}", twice.display()))
-            .advise("run a separate command with --output for each URL"));
+        return Err(Failure::new(format!(
+            "two of the URLs have the file name {}",
+            twice.display()
+        ))
+        .advise("run a separate command with --output for each URL"));
     }
     if command.json && jobs.iter().any(|job| job.file.is_none()) {
         return Err(Failure::new(

@@ -311,7 +311,9 @@ pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Resp
 pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(text) => whole("application/json", text),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded as JSON\n"),
+        Err(_) => {
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded as JSON\n")
+        }
     }
 }
 

@@ -87,8 +87,7 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
 async fn config(command: LinkCommand) -> Result<RelayConfig, Failure> {
     let conditions = |way| {
         let conditions = command.directions.conditions(way);
-        conditions
-            .map_err(|error| Failure::new(format!("conflicting options: {error}")))
+        conditions.map_err(|error| Failure::new(format!("conflicting options: {error}")))
     };
     let link = LinkConfig {
         to_server: conditions(Way::ToServer)?,

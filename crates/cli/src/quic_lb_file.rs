@@ -196,7 +196,10 @@ mod tests {
                 "config-id = 1\nserver-id = \"000000000000000000000000000001\"",
                 "lb.toml:2:13: server ID and nonce have 22 octets in total",
             ),
-            ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key must have 32"),
+            (
+                "config-id = 1\nserver-id = \"01\"\nkey = \"0102\"",
+                "lb.toml:3:7: a key must have 32",
+            ),
             ("config-id = 1\nserver-id = \"01\"\nkeys = \"\"", "lb.toml:3:1: unknown key keys"),
             ("config-id = 1\nserver-id = 1\n", "lb.toml:2:13: invalid type: integer `1`"),
             ("config-id = 1\n\nserver-id", "lb.toml:3:"),

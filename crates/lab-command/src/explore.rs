@@ -78,7 +78,8 @@ fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure
         let explored = explore_algorithm(algorithm, manner, is_ended, &mut |progress| {
             reporter.report(progress)
         });
-        let unknown = || Failure::new(format!("exploring {} is not supported yet", algorithm.name()));
+        let unknown =
+            || Failure::new(format!("exploring {} is not supported yet", algorithm.name()));
         let explored = explored.ok_or_else(unknown)?;
         let seconds = begin.elapsed().as_secs_f64();
         faults = faults.saturating_add(explored.faults.len());

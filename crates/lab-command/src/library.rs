@@ -89,7 +89,9 @@ impl Library {
         let near = nearest(name, names.iter().map(String::as_str));
         Failure::new(what).advise(match (file, near) {
             (Some(file), _) => format!("./{file} is a file; to run it, include the ./"),
-            (None, Some(near)) => format!("did you mean {near}? run `clearway lab list` to list all scenarios"),
+            (None, Some(near)) => {
+                format!("did you mean {near}? run `clearway lab list` to list all scenarios")
+            }
             (None, None) => "run `clearway lab list` to list all scenarios".to_owned(),
         })
     }

@@ -117,7 +117,10 @@ fn if_all_servers_are_down_checks_do_not_count() {
     check(&mut fleet, after(6), &["b"]);
     check(&mut fleet, after(8), &["b"]);
     let (_, report) = fleet.changed_pool(after(8)).unwrap().unwrap();
-    assert_eq!(report, Some("a server passes its health checks again: only passing servers get clients"));
+    assert_eq!(
+        report,
+        Some("a server passes its health checks again: only passing servers get clients")
+    );
     let parts: Vec<_> = fleet.servers(after(8)).iter().map(|it| (it.state, it.weight)).collect();
     assert_eq!(parts, [(Active, 2), (Down, 0)]);
 }

@@ -80,7 +80,9 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("batches_received", None, "System calls that received datagrams", |it| it.batches_received),
     ("batches_sent", None, "Batches handed to the kernel", |it| it.batches_sent),
     ("receive_failures", None, "System calls that failed to receive", |it| it.receive_failures),
-    ("send_blocked", None, "Number of times that a socket had no room for a batch", |it| it.send_blocked),
+    ("send_blocked", None, "Number of times that a socket had no room for a batch", |it| {
+        it.send_blocked
+    }),
 ];
 
 /// Reasons for dropping datagrams, in either direction.
@@ -129,7 +131,9 @@ const OF_TABLE: [OfTable; 4] = [
         "Entries removed because they had been idle for too long",
         |it| it.expired,
     ),
-    ("table_refused", MetricType::Counter, "Entries rejected because the table was full", |it| it.refused),
+    ("table_refused", MetricType::Counter, "Entries rejected because the table was full", |it| {
+        it.refused
+    }),
 ];
 
 const OF_DECISIONS: [OfDecisions; 5] = [

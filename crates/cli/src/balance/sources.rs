@@ -95,8 +95,10 @@ impl Sources {
         for server in &self.file.servers {
             if let Some(why) = own.fault(server.address) {
                 let (name, address) = (&server.name, server.address);
-                return Err(Failure::new(format!("server {name:?} cannot have the address {address}: {why}"))
-                    .advise("listen on another port, or correct the server's address"));
+                return Err(Failure::new(format!(
+                    "server {name:?} cannot have the address {address}: {why}"
+                ))
+                .advise("listen on another port, or correct the server's address"));
             }
         }
         Ok(())

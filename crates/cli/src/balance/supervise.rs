@@ -157,8 +157,9 @@ impl Endpoints {
         if let Some(endpoint) = endpoint {
             return Ok(endpoint.clone());
         }
-        let new = Endpoint::client((any, 0).into())
-            .map_err(|error| format!("the balancer cannot open a socket for the health check: {error}"))?;
+        let new = Endpoint::client((any, 0).into()).map_err(|error| {
+            format!("the balancer cannot open a socket for the health check: {error}")
+        })?;
         Ok(endpoint.insert(new).clone())
     }
 }

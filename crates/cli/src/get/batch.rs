@@ -176,7 +176,11 @@ fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
     if failed.len() > NAMED {
         names.push(&more);
     }
-    Failure::new(format!("{} of {all} URLs were not downloaded: {}", failed.len(), names.join(", ")))
+    Failure::new(format!(
+        "{} of {all} URLs were not downloaded: {}",
+        failed.len(),
+        names.join(", ")
+    ))
 }
 
 fn json_line(

@@ -11,9 +11,11 @@ pub(super) fn parse(name: &str) -> Result<SupportedCipherSuite, String> {
         "TLS_AES_128_GCM_SHA256" => Ok(TLS13_AES_128_GCM_SHA256),
         "TLS_AES_256_GCM_SHA384" => Ok(TLS13_AES_256_GCM_SHA384),
         "TLS_CHACHA20_POLY1305_SHA256" => Ok(TLS13_CHACHA20_POLY1305_SHA256),
-        _ => Err("the supported cipher suites are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and \
+        _ => Err(
+            "the supported cipher suites are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and \
                   TLS_CHACHA20_POLY1305_SHA256"
-            .to_owned()),
+                .to_owned(),
+        ),
     }
 }
 

@@ -86,7 +86,8 @@ pub(super) fn config(
         ClientConfig::with_roots(read_roots(file)?)
     } else {
         ClientConfig::with_native_roots().map_err(|error| {
-            Failure::new(error.to_string()).advise("pass a file with trusted certificates with --ca")
+            Failure::new(error.to_string())
+                .advise("pass a file with trusted certificates with --ca")
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());

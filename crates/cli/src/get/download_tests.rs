@@ -10,7 +10,12 @@ async fn a_stalled_download_ends() {
     let stall = Stall { limit: Duration::from_millis(10), url: "URL" };
     assert_eq!(stall.within(&progress, ready(7)).await, Ok(7));
     let why = stall.within(&progress, pending::<()>()).await.unwrap_err().to_string();
-    assert!(why.starts_with("URL: the server is reachable, but has sent no part of the response for 10ms"), "{why}");
+    assert!(
+        why.starts_with(
+            "URL: the server is reachable, but has sent no part of the response for 10ms"
+        ),
+        "{why}"
+    );
     assert!(why.contains("no part of the response was received"), "{why}");
     assert!(why.contains("--stall-timeout"), "{why}");
     progress.expect(Some(2_000_000));

@@ -103,11 +103,12 @@ impl Download {
                 true => Err(io::ErrorKind::PermissionDenied.into()),
                 false => OpenOptions::new().write(true).open(target).map(drop),
             };
-            opened
-                .map_err(|error| unwritable(&error).advise("make the file writable, or choose another one"))?;
+            opened.map_err(|error| {
+                unwritable(&error).advise("make the file writable, or choose another one")
+            })?;
         }
-        let path = whole_file::temporary(target)
-            .map_err(|_| unwritable(&"the path has no file name"))?;
+        let path =
+            whole_file::temporary(target).map_err(|_| unwritable(&"the path has no file name"))?;
         // The file is not created in the background: if this task is canceled, it must be able to
         // remove the file.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -153,10 +154,7 @@ fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
             Err(_) => return Ok(real),
         }
     }
-    Err(Failure::new(format!(
-        "cannot write {}: its symbolic links form a loop",
-        target.display()
-    )))
+    Err(Failure::new(format!("cannot write {}: its symbolic links form a loop", target.display())))
 }
 
 /// Returns whether the path exists and is neither a regular file nor a directory.

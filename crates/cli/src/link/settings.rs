@@ -69,14 +69,10 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    flag(
-        "jitter-reorders",
-        "Allow jitter to reorder datagrams",
-        |settings, value| {
-            settings.jitter.reorder_by_jitter = boolean(value)?;
-            Ok(())
-        },
-    ),
+    flag("jitter-reorders", "Allow jitter to reorder datagrams", |settings, value| {
+        settings.jitter.reorder_by_jitter = boolean(value)?;
+        Ok(())
+    }),
     setting(
         "tick",
         "DURATION",

@@ -51,7 +51,8 @@ pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
         })?,
         Some(path) => {
             if is_same_file(&command.input, path) {
-                let what = format!("cannot convert {}: the output file is the input file", path.display());
+                let what =
+                    format!("cannot convert {}: the output file is the input file", path.display());
                 return Err(Failure::new(what).advise("choose another file with -o"));
             }
             write_file(&command.input, path)?

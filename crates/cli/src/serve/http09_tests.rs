@@ -125,7 +125,10 @@ async fn a_response_that_nobody_acknowledges_is_cut_off_after_the_limit() {
         let begun = Instant::now();
         let (outcome, held) = requested.respond().await;
         assert!(begun.elapsed() >= LIMIT, "{:?}", begun.elapsed());
-        assert_eq!(outcome, Err(format!("reset because the client has accepted no data for {LIMIT:?}")));
+        assert_eq!(
+            outcome,
+            Err(format!("reset because the client has accepted no data for {LIMIT:?}"))
+        );
         assert!(held >= LENGTH as u64, "{held}");
     }
 }

@@ -68,7 +68,10 @@ impl Traces {
 impl Content for Traces {
     async fn get(&self, path: &str) -> Response<Body> {
         let Some(traces) = self.read().await else {
-            return http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the traces could not be read\n");
+            return http1::refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the traces could not be read\n",
+            );
         };
         if path == "/traces.json" {
             let name = |trace: &Served| TraceName { name: trace.name.clone() };

@@ -108,7 +108,9 @@ fn unmet_expectations_are_reported() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" NO\n") && text.contains("every run within 0.010 s: 0."), "{text}");
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("1 of 1 results were not as expected; the first: strict, \"base\", cubic"));
+    assert!(
+        errors.contains("1 of 1 results were not as expected; the first: strict, \"base\", cubic")
+    );
     let output = clearway(&[&arguments[..], &["--json"]].concat()).output().unwrap();
     let line = &lines(&output)[0];
     assert_eq!(line["expectations_met"], false);
@@ -350,14 +352,23 @@ fn a_name_without_a_scenario_gets_the_advice_that_helps() {
         command.current_dir(scratch.path("")).output().unwrap()
     };
     for (argument, expected) in [
-        ("no-such", "there is no scenario \"no-such\"; run `clearway lab list` to list all scenarios"),
-        ("colapse", "there is no scenario \"colapse\"; did you mean collapse? run `clearway lab list`"),
+        (
+            "no-such",
+            "there is no scenario \"no-such\"; run `clearway lab list` to list all scenarios",
+        ),
+        (
+            "colapse",
+            "there is no scenario \"colapse\"; did you mean collapse? run `clearway lab list`",
+        ),
         ("mine", "there is no scenario \"mine\"; ./mine.toml is a file"),
         (
             "collapse.toml",
             "no scenario file \"collapse.toml\"; the scenario with this name is collapse",
         ),
-        ("my/own.toml", "no scenario file \"my/own.toml\"; run `clearway lab list` to list all scenarios"),
+        (
+            "my/own.toml",
+            "no scenario file \"my/own.toml\"; run `clearway lab list` to list all scenarios",
+        ),
     ] {
         let output = run(argument);
         let errors = String::from_utf8(output.stderr).unwrap();

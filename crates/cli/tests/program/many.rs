@@ -32,7 +32,9 @@ fn one_download_that_fails_does_not_end_the_others() {
     let twice = [urls[0].as_str(), urls[0].as_str()];
     let mut command = clearway(&["get", "--ca", &certificate, "-O"]);
     let output = command.args(twice).current_dir(&folder).output().unwrap();
-    assert!(String::from_utf8(output.stderr).unwrap().contains("two of the URLs have the file name a"));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().contains("two of the URLs have the file name a")
+    );
 }
 
 #[test]

@@ -207,5 +207,9 @@ fn a_file_that_cannot_be_used_is_an_error_at_the_start() {
     let refused = || fail(&["serve", "--listen", "127.0.0.1:0", "--quic-lb", &file]);
     assert!(refused().contains("cannot read the QUIC-LB configuration"), "{}", refused());
     write(&file, "config-id = 0\nserver-id = \"00a1\"\nkey = \"0102\"\n");
-    assert!(refused().contains("lb.toml:3:7: a key must have 32 hexadecimal digits"), "{}", refused());
+    assert!(
+        refused().contains("lb.toml:3:7: a key must have 32 hexadecimal digits"),
+        "{}",
+        refused()
+    );
 }

@@ -60,8 +60,7 @@ impl Places {
             }
             PoolError::NameTwice(name) => {
                 let place = named(name).map(|(_, places)| places.name.clone());
-                let message =
-                    format!("two servers are named {name:?}; give each a different name");
+                let message = format!("two servers are named {name:?}; give each a different name");
                 Fault::new(place.unwrap_or_default(), message)
             }
             PoolError::AddressTwice { names: [one, other], address } => {

@@ -159,7 +159,8 @@ impl Source {
         let for_all = |id: ServerId| configs.iter().map(|it| (it.config(), id)).collect();
         match (&self.server_id, &entry.server_id) {
             (Identity::Stated, None) => {
-                Err("the entry has no server ID, but the file has server-id = \"stated\"".to_owned())
+                Err("the entry has no server ID, but the file has server-id = \"stated\""
+                    .to_owned())
             }
             (Identity::Stated, Some(digits)) => {
                 let octets = bytes_of(digits.strip_prefix("0x").unwrap_or(digits));
@@ -297,13 +298,11 @@ fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
 
 fn of_etcd(members: &Spanned<Vec<Spanned<String>>>, keys: &SourceTable) -> Result<Etcd, Fault> {
     if members.get_ref().is_empty() {
-        let message =
-            "the list of etcd members is empty; add one, such as \"https://etcd-1.example.com:2379\"";
+        let message = "the list of etcd members is empty; add one, such as \"https://etcd-1.example.com:2379\"";
         return Err(Fault::new(members.span(), message));
     }
     let Some(prefix) = keys.prefix.as_ref().filter(|prefix| !prefix.get_ref().is_empty()) else {
-        let message =
-            "etcd sources need prefix, the prefix of the servers' keys, such as \"clearway/web/\"; add it";
+        let message = "etcd sources need prefix, the prefix of the servers' keys, such as \"clearway/web/\"; add it";
         return Err(Fault::new(members.span(), message));
     };
     let members = members.get_ref().iter().map(url).collect::<Result<_, _>>()?;

@@ -123,7 +123,10 @@ fn faults_are_shown_at_their_places() {
             "etcd = [\"https://a\"]\nprefix = \"b\"\ncert = \"c\"\nserver-id = \"none\"",
             "f:8:8: cert and key must be used together",
         ),
-        ("kubernetes = \"web\"\nserver-id = \"none\"", "f:6:14: \"web\" is not a Kubernetes service"),
+        (
+            "kubernetes = \"web\"\nserver-id = \"none\"",
+            "f:6:14: \"web\" is not a Kubernetes service",
+        ),
     ] {
         let fault = parse(source).unwrap_err();
         assert!(fault.starts_with(expected), "{fault}");

@@ -129,7 +129,9 @@ impl Api {
         let mut trust = trust.clone();
         trust.authorities.get_or_insert_with(|| file("ca.crt"));
         Ok(Self {
-            url: url.map_err(|error| format!("invalid KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT: {error}"))?,
+            url: url.map_err(|error| {
+                format!("invalid KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT: {error}")
+            })?,
             trust,
             token: Some(token.clone().unwrap_or_else(|| file("token"))),
         })

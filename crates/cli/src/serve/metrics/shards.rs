@@ -136,11 +136,17 @@ static SINGLE: [Single; 41] = [
         |shard| shard.segmentation_refused,
     ),
     counter("migrations", "Peer address changes", |shard| shard.migrations),
-    counter("stalls", "Number of times that the shard was late by a second or more", |shard| shard.stalls),
-    counter("wakeups", "Number of times that the shard was woken from sleep", |shard| shard.wakeups),
-    counter("busy_polls", "Number of times that the shard polled for datagrams before it slept", |shard| {
-        shard.busy_polls
+    counter("stalls", "Number of times that the shard was late by a second or more", |shard| {
+        shard.stalls
     }),
+    counter("wakeups", "Number of times that the shard was woken from sleep", |shard| {
+        shard.wakeups
+    }),
+    counter(
+        "busy_polls",
+        "Number of times that the shard polled for datagrams before it slept",
+        |shard| shard.busy_polls,
+    ),
     counter(
         "busy_polls_successful",
         "Busy polls that found something, so that the shard did not sleep",
