@@ -101,10 +101,10 @@ pub(crate) struct BalanceCommand {
     remember: u32,
     /// Replace the balancer at this unix socket without losing datagrams.
     ///
-    /// If none is running, this one starts normally; a later one can replace it in the same way.
-    /// The new balancer takes over the sockets and the tables, and the old one exits. Both need the
-    /// same --listen and --shards. If the new one cannot start, the old one continues. Only this
-    /// user can use the socket.
+    /// If no balancer is running there, this one starts normally, and a later one can replace it in
+    /// the same way. The new balancer takes over the sockets and the tables, and the old one exits.
+    /// Both need the same --listen and --shards. If the new one cannot start, the old one
+    /// continues. Only this user can use the socket.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
     /// File with the keys of address validation tokens; required for [retry].
@@ -135,16 +135,16 @@ The file (TOML); everything that is not marked as optional is required:
   [[server]]
   name = \"a\"
   address = \"192.0.2.1:4433\"
-  server-id = { 0 = \"0a01\" }    # for each config, or just \"0a01\" if there is one
+  server-id = { 0 = \"0a01\" }    # for each config, or just \"0a01\" if there is only one
   server-id-base64 = \"…\"        # alternative to server-id, in AWS's format
-  weight = 1                    # optional, 0 to 1000: its share of new clients
+  weight = 1                    # optional, 0 to 1000: the server's relative share of new clients
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer
   id-length = 8                 # optional; connection ID length in octets, for a server without server ID
   [[source]]                    # optional; a source of more servers
   dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\" for its addresses
   resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system
-  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or { name = \"0a01\" } with all servers
+  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or a table { name = \"0a01\" } with all servers
   preface = true                # optional, as above; so is id-length
   [[source]]
   etcd = [\"https://192.0.2.7:2379\"]  # the etcd members; the first one that responds is used
@@ -166,7 +166,7 @@ The file (TOML); everything that is not marked as optional is required:
   application-protocol = \"h3\"
   off = false
   [retry]                       # optional; needs --ticket-keys, here and on the servers
-  above = 10000                 # send Retry to new clients above this rate of their Initial packets per second;
+  above = 10000                 # send Retry to new clients above this many Initial packets per second;
                                 # 0: always
 
 Examples:

@@ -82,7 +82,7 @@ pub(crate) struct DoctorCommand {
     watch: bool,
     /// Serve the live view as a page at http://ADDR until Ctrl-C.
     ///
-    /// Everyone who can reach the address can see it. Port 0 selects any free port.
+    /// Everyone who can reach the address can see the page. Port 0 selects any free port.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["time", "json"])]
     listen: Option<SocketAddr>,
 }

@@ -86,7 +86,7 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Counts an event. If another line is due, returns the number of events since the last one.
+    /// Counts an event. If another line is due, returns the number of events since the last line.
     fn on_event(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE) {
             self.left_out = self.left_out.saturating_add(1);

@@ -39,12 +39,12 @@ const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct MetricsOptions {
     /// Serve metrics for Prometheus at http://ADDR/metrics.
     ///
-    /// Everyone who can reach the address can read them. Port 0 selects any free port.
+    /// Everyone who can reach the address can read the metrics. Port 0 selects any free port.
     #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
     /// Also accept this host name in requests for --metrics. May be repeated.
     ///
-    /// Without it, only IP addresses and localhost are accepted.
+    /// Without this option, only IP addresses and localhost are accepted.
     #[arg(long, value_name = "NAME", requires = "metrics")]
     metrics_name: Vec<String>,
 }

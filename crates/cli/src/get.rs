@@ -98,7 +98,7 @@ pub(crate) struct GetCommand {
     /// Store TLS sessions and tokens in this file, and use those of earlier runs.
     ///
     /// This makes handshakes shorter and enables --early-data. Whoever can read the file can read
-    /// and forge early data, so it is readable for this user only. A file that is damaged, too
+    /// and forge early data, so the file is readable by this user only. A file that is damaged, too
     /// large or of another version is ignored and replaced.
     #[arg(long, value_name = "FILE")]
     sessions: Option<PathBuf>,
@@ -130,14 +130,13 @@ pub(crate) struct GetCommand {
     priority: Option<Priority>,
     /// Open a tunnel with this protocol (extended CONNECT, RFC 9220).
     ///
-    /// Standard input is sent, and the content that arrives is written to the output.
+    /// Standard input is sent, and received content is written to the output.
     #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol, conflicts_with_all = ["http09", "resume"])]
     tunnel: Option<Protocol>,
     /// Send each line of standard input as a datagram in the tunnel (RFC 9297).
     ///
-    /// Each datagram that arrives is written as a line. The command ends when as many datagrams
-    /// have arrived as were sent, or when none has arrived for a second, since datagrams can be
-    /// lost.
+    /// Each received datagram is written as a line. The command ends when as many datagrams have
+    /// arrived as were sent, or when none has arrived for a second, since datagrams can be lost.
     #[arg(long, requires = "tunnel")]
     datagrams: bool,
     /// QUIC versions to support, in order of preference: 1, 2, or 1,2.
@@ -147,7 +146,7 @@ pub(crate) struct GetCommand {
     quic_versions: Vec<Version>,
     /// QUIC version of the first packet [default: 1 if supported].
     ///
-    /// If the server does not support it, version negotiation takes another round trip.
+    /// If the server does not support this version, version negotiation takes another round trip.
     #[arg(long, value_name = "VERSION", value_parser = quic_version::parse)]
     quic_version: Option<Version>,
     /// Print one JSON object per URL.

@@ -24,12 +24,12 @@ pub(crate) use traces::Traces;
 pub(crate) struct LiveOptions {
     /// Serve the connections' qlog over HTTP, for clearway view --live ADDR.
     ///
-    /// Everyone who can reach the address can read it.
+    /// Everyone who can reach the address can read the qlog.
     #[arg(long = "live", value_name = "ADDR", value_parser = address::parse)]
     address: Option<SocketAddr>,
     /// Also accept this host name in requests for --live. May be repeated.
     ///
-    /// Without it, only IP addresses and localhost are accepted.
+    /// Without this option, only IP addresses and localhost are accepted.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]
     names: Vec<String>,
     /// Maximum memory for the logs of --live, for all connections together.

@@ -107,7 +107,7 @@ fn next(socket: &Socket, buffers: &mut Buffers) -> socket::Arrival {
         if let Some(arrival) = found {
             return arrival;
         }
-        assert!(start.elapsed() < TIMEOUT, "nothing came");
+        assert!(start.elapsed() < TIMEOUT, "no datagram arrived");
         let mut sockets = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
         let timeout = TIMEOUT.try_into().unwrap();
         rustix::event::poll(&mut sockets, Some(&timeout)).unwrap();

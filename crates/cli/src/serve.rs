@@ -107,8 +107,8 @@ pub(crate) struct ServeCommand {
     ///
     /// Up to 256 addresses; datagrams from others are dropped. The balancer, such as clearway
     /// balance, puts a preface with the client's address before each datagram, and expects one
-    /// before each datagram to a client. Whoever can send with the balancer's address can claim any
-    /// client address: put the server on a network that nobody else can reach.
+    /// before each datagram to a client. Anyone who can send from the balancer's address can spoof
+    /// any client address: put the server on a network that nobody else can reach.
     #[arg(long, value_name = "IP", conflicts_with = "preferred_address")]
     balancer: Vec<IpAddr>,
     /// Do not accept early data (0-RTT).
@@ -148,7 +148,7 @@ pub(crate) struct ServeCommand {
     quic_versions: Vec<Version>,
     /// Also serve files and folders whose names begin with a dot.
     ///
-    /// By default, only /.well-known of these is served.
+    /// Of these, only /.well-known is served by default.
     #[arg(long)]
     hidden: bool,
     /// Maximum number of files to keep open.
@@ -160,8 +160,8 @@ pub(crate) struct ServeCommand {
     /// network (/24 or /48) half. Content is read when the client has granted flow control credit
     /// for it, and responses wait for memory. If memory is short, the server resets a response of
     /// the host that holds the most: the one whose client has accepted nothing for the longest
-    /// time, at least two seconds. The default is lowered to a quarter of the memory of the
-    /// machine, or of this program's cgroup, where that is less.
+    /// time, at least two seconds. The default is at most a quarter of the memory of the machine or
+    /// of this program's cgroup.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     content_memory: u64,
     /// Maximum memory for connections [default: half of the available memory].
@@ -174,12 +174,12 @@ pub(crate) struct ServeCommand {
     /// that holds the most.
     #[arg(long, value_name = "SIZE", value_parser = size_of_at_least_1_mib)]
     connection_memory: Option<u64>,
-    /// Reset a response whose client accepts nothing for this long.
+    /// Reset a response if its client accepts no data for this long.
     ///
     /// Other streams are not affected.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     send_timeout: Duration,
-    /// Reset an incomplete request that receives nothing for this long.
+    /// Reset an incomplete request if no data arrives for this long.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
     request_timeout: Duration,
     /// Time limit for responses in progress when the server is interrupted.
@@ -424,7 +424,7 @@ fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerCo
     for (at, address) in addresses.iter().enumerate() {
         if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
             let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-            return Err(Failure::new(format!("there are two preferred {family} addresses"))
+            return Err(Failure::new(format!("two preferred {family} addresses were given"))
                 .advise("use --preferred-address once for IPv4 and once for IPv6"));
         }
         config = match *address {

@@ -23,7 +23,7 @@ const TIPS: [Tip; 24] = [
     tip("get", &["--http3", "--http3-only"], "clearway get always uses HTTP/3; omit the option"),
     tip("get", &["--ca-certificate"], "wget's --ca-certificate is --ca FILE here"),
     tip("get", &["--no-check-certificate", "--no-verify"], "use --insecure"),
-    tip("get", &["-m", "--connect-timeout"], "--timeout DURATION limits the whole command"),
+    tip("get", &["-m", "--connect-timeout"], "--timeout DURATION limits the entire command"),
     tip("get", &["-y", "-Y", "--speed-time", "--speed-limit"], "use --stall-timeout DURATION"),
     tip("get", &["-s", "--silent", "--no-progress-meter"], "use --quiet"),
     tip("get", &["-E"], "curl's -E is --cert FILE here, with --key FILE"),

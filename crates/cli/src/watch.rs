@@ -40,8 +40,8 @@ impl Watch {
         Self { files, seen: read.clone(), read }
     }
 
-    /// Calls `read_again` when `asked` is notified, and when a file has changed and after that all
-    /// files remain unchanged for an interval.
+    /// Calls `read_again` when `asked` is notified, and when a file has changed and all files have
+    /// then remained unchanged for an interval.
     pub(crate) async fn run(
         mut self,
         asked: Arc<Notify>,
@@ -70,8 +70,8 @@ impl Watch {
     }
 
     /// Checks the files. Returns whether to read them again: if `is_asked`, or if one has changed
-    /// since the last read and none has changed since the last check. Files that belong together
-    /// are not written simultaneously.
+    /// since the last read and none has changed since the last check. Related files are not written
+    /// simultaneously.
     fn look(&mut self, is_asked: bool) -> bool {
         let now = stamps(&self.files);
         let is_new = is_asked || (now != self.read && now == self.seen);

@@ -65,7 +65,7 @@ impl Library {
             }
         }
         if names.is_empty() {
-            return Err(Failure::new(format!("there are no scenarios in {folder}")).advise(
+            return Err(Failure::new(format!("no scenarios found in {folder}")).advise(
                 "specify another folder with --scenarios, or omit the option to use the built-in ones",
             ));
         }
@@ -82,7 +82,7 @@ impl Library {
 
     fn missing_name(&self, name: &str) -> Failure {
         let place = self.folder.as_ref().map(|folder| format!(" in {}", folder.display()));
-        let what = format!("there is no scenario {name:?}{}", place.unwrap_or_default());
+        let what = format!("unknown scenario {name:?}{}", place.unwrap_or_default());
         let files = [name.to_owned(), format!("{name}.{EXTENSION}")];
         let file = files.iter().find(|file| Path::new(file).is_file());
         let names = self.names().unwrap_or_default();
@@ -97,7 +97,7 @@ impl Library {
     }
 
     fn missing_file(&self, path: &Path) -> Failure {
-        let failure = Failure::new(format!("there is no scenario file {path:?}"));
+        let failure = Failure::new(format!("the scenario file {path:?} does not exist"));
         let stem = path.file_stem().unwrap_or_default();
         match self.names().unwrap_or_default().iter().find(|name| name.as_str() == stem) {
             Some(name) => failure.advise(format!("the scenario with this name is {name}")),

@@ -101,7 +101,7 @@ fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     if !is_available {
         let (scenario, variant) = (&scenario.name, &variant.name);
         output::status(&format!(
-            "{scenario}, {variant:?} is skipped: it needs a program built with the cargo feature quinn"
+            "skipping {scenario}, {variant:?}: it needs a program built with the cargo feature quinn"
         ));
     }
     is_available
@@ -116,7 +116,7 @@ fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), F
         None => Ok(()),
         Some(unknown) => {
             let known: Vec<_> = names().map(|name| format!("{name:?}")).collect();
-            Err(Failure::new(format!("there is no variant {unknown:?}"))
+            Err(Failure::new(format!("unknown variant {unknown:?}"))
                 .advise(format!("choose one of: {}", known.join(", "))))
         }
     }

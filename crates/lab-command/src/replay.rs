@@ -74,7 +74,7 @@ impl ReplayCommand {
         let setup = &view.variant.setup;
         let Some(flow) = self.flow else { return Ok(main_end(setup)) };
         let end = sending_end(setup, flow).ok_or_else(|| {
-            Failure::new(format!("there is no flow {flow}"))
+            Failure::new(format!("flow {flow} does not exist"))
                 .advise(format!("the last flow is {}", setup.flows.len().saturating_sub(1)))
         })?;
         Ok(Some(end))

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(lines.dropped(), 2);
         let mut output = Vec::new();
         for message in receiver.try_iter() {
-            let Message::Line(line) = message else { panic!("nobody waits") };
+            let Message::Line(line) = message else { panic!("no sender waits") };
             lines.counts.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             output.extend(line);
         }

@@ -258,10 +258,10 @@ fn other_settings_leave_servers_up_and_down() {
 #[test]
 fn those_that_have_waited_longest_are_checked_first() {
     let mut fleet = start(checked(""));
-    let [first] = fleet.checks_due(START, 1)[..] else { panic!("one may begin") };
+    let [first] = fleet.checks_due(START, 1)[..] else { panic!("one check may start") };
     assert!(fleet.checks_due(START, 0).is_empty());
     fleet.on_outcome(after(3), &first, Ok(()));
-    let [second] = fleet.checks_due(after(3), 1)[..] else { panic!("one may begin") };
+    let [second] = fleet.checks_due(after(3), 1)[..] else { panic!("one check may start") };
     assert_ne!(first, second);
 }
 

@@ -47,7 +47,7 @@ impl Own {
             return Some(fault.to_string());
         }
         if self.broadcasts.iter().any(|broadcast| ip == *broadcast) {
-            return Some("it is the broadcast address of a network of this host".to_owned());
+            return Some("it is the broadcast address of one of this host's networks".to_owned());
         }
         if self.is_own(ip, address.port()) {
             return Some(format!("this balancer itself listens there ({})", self.listen));
@@ -114,7 +114,7 @@ mod tests {
     fn addresses_of_no_single_host() {
         let own = own("192.0.2.7:443");
         for (text, part) in [
-            ("192.0.2.255:1", "the broadcast address of a network of this host"),
+            ("192.0.2.255:1", "the broadcast address of one of this host's networks"),
             ("255.255.255.255:1", "a broadcast address"),
             ("224.0.0.1:1", "multicast"),
             ("[fe80::1]:1", "zone"),

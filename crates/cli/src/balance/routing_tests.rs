@@ -103,7 +103,7 @@ fn datagrams_that_begin_a_connection() {
     assert!(!begins(4, &[&[0xe0], &first(4)[1..]].concat()));
     assert!(!begins(5, &[&[0xc0, 0, 0, 0, 1, 7], &first(5)[6..]].concat()));
     assert!(!begins(6, &[0x43; 31]));
-    assert!(!begins(6, &[0x44; 1200]), "its address alone shows nothing");
+    assert!(!begins(6, &[0x44; 1200]), "its address alone does not begin a connection");
     // A packet with a server-issued connection ID, from another client address.
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
@@ -230,7 +230,11 @@ fn what_was_learned_passes_to_the_next_process() {
     let issuer = server_of(&mut before, other, &first(other));
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     before.routing.observe(NOW, issuer, client(other), &answer);
-    assert_eq!(server_of(&mut before, other, &short), issuer, "it is used, and so confirmed");
+    assert_eq!(
+        server_of(&mut before, other, &short),
+        issuer,
+        "it is used, and therefore confirmed"
+    );
     let entries = |thread: &Thread| {
         let counted = thread.counts.read();
         [counted.flows.entries, counted.learned.entries]

@@ -2,7 +2,7 @@
 //!
 //! Each source has its own task. It publishes its servers whenever they change, or the reason why
 //! they are unknown. The previous result stays in use until all sources of a file have published
-//! something, and if servers conflict.
+//! something, and also if servers conflict.
 
 mod bounds;
 mod dns;

@@ -139,9 +139,9 @@ async fn entries_that_are_no_servers_are_skipped() {
         ("none", "0.0.0.0:443", "unspecified"),
         ("no-port", "192.0.2.3:0", "the port is 0"),
         ("link", "[fe80::1]:443", "zone"),
-        ("bell\u{7}", "192.0.2.4:443", "its name contains unprintable characters"),
-        ("\u{202e}", "192.0.2.4:443", "its name contains unprintable characters"),
-        ("", "192.0.2.4:443", "its name has 0 octets"),
+        ("bell\u{7}", "192.0.2.4:443", "the name contains unprintable characters"),
+        ("\u{202e}", "192.0.2.4:443", "the name contains unprintable characters"),
+        ("", "192.0.2.4:443", "the name has 0 octets"),
     ];
     let mut entries = vec![entry("b", "192.0.2.2:443"), entry(&"x".repeat(260), "192.0.2.4:443")];
     entries.extend(no_servers.map(|(name, address, _)| entry(name, address)));

@@ -38,7 +38,7 @@ pub(crate) struct Carried(Arc<Share>);
 struct Share(ArcSwapOption<Verdict>);
 
 impl Carried {
-    /// Examines the server and prints changes of the verdict until the returned value is dropped.
+    /// Examines the server and prints changes in the verdict until the returned value is dropped.
     /// `application` returns this program's own counters.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl View {
         (view, verdict)
     }
 
-    /// Formats the whole view as lines.
+    /// Formats the entire view as lines.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.headline.clone(), String::new()];
         for row in &self.rows {

@@ -28,7 +28,7 @@ pub(super) struct Session {
     pub(super) early_http09: Answers<Http09Answer>,
     /// The scheduled migration, if any.
     _rebinding: Option<Rebinding>,
-    /// Keeps the UDP socket open as long as the connection exists.
+    /// Keeps the UDP socket open while the connection exists.
     _endpoint: Endpoint,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn config(
 }
 
 /// Connects to the server of `target`: to the first of its addresses that responds (RFC 8305). The
-/// targets in `early` are requested immediately if the server permits early data.
+/// targets in `early` are requested immediately if the server allows early data.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
@@ -231,7 +231,7 @@ struct Attempt {
     /// The host name for which the server's certificate must be valid.
     host: String,
     config: ClientConfig,
-    /// The targets to request immediately, if the server permits early data.
+    /// The targets to request immediately, if the server allows early data.
     early: Vec<Target>,
     http09: bool,
     http3: Config,

@@ -103,7 +103,7 @@ impl Server {
         match routed {
             Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
                 .advise("check its addresses and routes, or choose another address with --connect"),
-            Ok(()) => Failure::new(format!("cannot connect to {self} over QUIC (UDP): unreachable, as ICMP reports")).advise(
+            Ok(()) => Failure::new(format!("cannot connect to {self} over QUIC (UDP): unreachable (ICMP)")).advise(
                 "start the server there, or check the address and the port; the site may not support HTTP/3",
             ),
         }
@@ -127,7 +127,7 @@ impl Server {
             }
             AlertDescription::CertificateRevoked => refused("it was revoked"),
             AlertDescription::UnsupportedCertificate => {
-                refused("it is not a client certificate").advise("its extended key usage must include client authentication")
+                refused("it is not a client certificate").advise("the certificate's extended key usage must include client authentication")
             }
             AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown

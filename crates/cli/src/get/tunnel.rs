@@ -15,7 +15,7 @@ use super::target::Target;
 use crate::failure::Failure;
 use crate::foreign::Foreign;
 
-/// Maximum number of bytes of standard input to send at once.
+/// Maximum number of bytes of standard input to send at a time.
 const CHUNK: usize = 64 << 10;
 
 /// Maximum time to wait for a datagram after the last one was sent or received.

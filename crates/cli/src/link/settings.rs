@@ -368,7 +368,7 @@ fn size(value: &str) -> Result<u64, String> {
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-    value.trim().parse().map_err(|_| format!("{value:?} is not a number in the permitted range"))
+    value.trim().parse().map_err(|_| format!("{value:?} is not a number in the allowed range"))
 }
 
 /// The initial value, if there is one, and later values with their start times, in ascending order.

@@ -37,7 +37,7 @@ impl Content for Traces {
             Some(trace) => http1::streamed("application/qlog+json-seq", trace.follow()),
             None => http1::refusal(
                 StatusCode::NOT_FOUND,
-                "there is no such connection; GET / lists them\n",
+                "no such connection; GET / lists all connections\n",
             ),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct Trace {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// The first piece, which is always kept. Every piece consists of whole records.
+    /// The first piece, which is always kept. Every piece consists of complete records.
     beginning: Option<Bytes>,
     recent: VecDeque<Bytes>,
     /// Number of pieces that were dropped between the beginning and the recent ones.

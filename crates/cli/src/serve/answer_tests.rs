@@ -69,7 +69,7 @@ async fn a_response_has_a_date_and_validators() {
     let resumed = [(RANGE, "bytes=4-"), (IF_RANGE, tag.as_str())];
     let answer = scratch.get("/a.txt", &resumed).await;
     assert_eq!((answer.response.status(), answer.length), (StatusCode::PARTIAL_CONTENT, 6));
-    // The file was replaced: the new one is sent as a whole, not a mixture of both.
+    // The file was replaced: the new file is sent in full, not a mixture of both.
     fs::write(scratch.0.join("a.txt"), "abcdefghij").unwrap();
     let answer = scratch.get("/a.txt", &resumed).await;
     assert_eq!((answer.response.status(), answer.length), (StatusCode::OK, 10));

@@ -194,7 +194,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not so: {what}");
+    panic!("not true in time: {what}");
 }
 
 /// Forwards datagrams to a server and back. After some responses, it drops all datagrams from the

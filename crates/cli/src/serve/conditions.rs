@@ -47,7 +47,7 @@ fn opaque(tag: &str) -> &str {
 /// How to respond to a conditional or range request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Send the whole file.
+    /// Send the entire file.
     Whole,
     /// Send this part of the file (206).
     Part(Range<u64>),

@@ -64,7 +64,7 @@ impl Http09 {
     }
 }
 
-/// Serves connections as long as clients can connect.
+/// Serves connections while clients can connect.
 pub(super) async fn accept(endpoint: Endpoint, site: Site) {
     while let Some(connecting) = endpoint.accept().await {
         let site = site.clone();

@@ -58,7 +58,7 @@ impl Http3 {
 }
 
 impl Http3 {
-    /// Serves requests as long as clients can connect.
+    /// Serves requests while clients can connect.
     pub(super) async fn serve(&self, site: Site) {
         while let Some((request, responder)) = self.0.accept().await {
             tokio::spawn(respond(site.clone(), request, responder));

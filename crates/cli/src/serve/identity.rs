@@ -43,7 +43,7 @@ impl Identity {
     }
 
     /// Returns the entity tag (RFC 9110 §8.8.3) at the time `now`, derived from length and
-    /// modification time, so that servers with copies of a file agree. The tag is weak as long as
+    /// modification time, so that servers with copies of a file agree. The tag is weak while
     /// another change could get the same modification time as the last one.
     pub(super) fn entity_tag(&self, now: SystemTime) -> String {
         let Self { length, changed: (seconds, nanoseconds), .. } = self;

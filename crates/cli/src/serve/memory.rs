@@ -269,7 +269,7 @@ impl Share {
     }
 }
 
-/// A place in a host's queue of responses that wait for memory. It is given up on drop.
+/// A position in a host's queue of responses that wait for memory. Dropping it leaves the queue.
 struct Turn<'a> {
     share: &'a Share,
     host: Option<AddressPrefix>,

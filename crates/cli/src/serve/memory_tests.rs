@@ -292,7 +292,7 @@ fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case
         let client = state.responses[&*number].client;
         let is_first = state.waiting[&AddressPrefix::host(client)].front() == Some(&*number);
         let can_have = is_first && state.shares.check(client, *bytes).is_ok();
-        assert!(!can_have, "{case}: there is memory, and who waits for it is not woken");
+        assert!(!can_have, "{case}: a waiter that could get memory is not woken");
     }
 }
 

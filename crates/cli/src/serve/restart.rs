@@ -21,12 +21,12 @@ use crate::system;
 pub(super) struct RestartOptions {
     /// Replace the server at this unix socket without cutting connections.
     ///
-    /// If none is running, this one starts normally; a later one can replace it in the same way. No
-    /// client is refused. The old server gets no new clients, stops accepting requests (GOAWAY),
-    /// completes those in progress, and exits. Both need the same --listen, --preferred-address,
-    /// --shards, --ticket-keys and --quic-lb (except for its config-id, server ID and key). If this
-    /// server cannot start, the old one continues. Only this user can use the socket. Requires
-    /// Linux.
+    /// If no server is running there, this one starts normally, and a later one can replace it in
+    /// the same way. No client is refused. The old server gets no new clients, stops accepting
+    /// requests (GOAWAY), completes those in progress, and exits. Both need the same --listen,
+    /// --preferred-address, --shards, --ticket-keys and --quic-lb (except for its config-id, server
+    /// ID and key). If this server cannot start, the old one continues. Only this user can use the
+    /// socket. Requires Linux.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
     /// Time limit for responses in progress when another server has replaced this one.

@@ -19,8 +19,8 @@ use super::reserve::Reserve;
 use crate::events::{Event, note_often};
 use crate::system::{self, is_shortage};
 
-/// Number of bytes to read from a file at once, which is the maximum that the transport buffers for
-/// a stream.
+/// Number of bytes to read from a file at a time, which is the maximum that the transport buffers
+/// for a stream.
 pub(super) const PIECE: usize = 64 << 10;
 
 /// Maximum number of files that are looked up, opened or read concurrently, each on its own thread.
@@ -284,7 +284,7 @@ impl Reader {
         Self { kept: Arc::new(kept), share, identity, at: start, end }
     }
 
-    /// Returns whether the whole part was read.
+    /// Returns whether the entire part was read.
     pub(super) fn is_at_end(&self) -> bool {
         self.at >= self.end
     }

@@ -46,7 +46,7 @@ async fn content(mut body: RecvBody, mut send: SendBody) -> Result<u64, Error> {
 }
 
 /// Echoes datagrams until the client's part of the exchange ends. Datagrams that cannot be sent are
-/// dropped, which is permitted.
+/// dropped, which is allowed.
 async fn reflect(mut datagrams: Datagrams) -> u64 {
     let mut bytes = 0u64;
     while let Some(Ok(payload)) = datagrams.receive().await {

@@ -41,7 +41,7 @@ fn open_as(root: &Path, names: &Path, flags: OFlags) -> io::Result<File> {
     let path = if names.as_os_str().is_empty() { Path::new(".") } else { names };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let opened = match openat2(&root, path, flags, Mode::empty(), resolve) {
-        // The kernel is older than 5.6, or a sandbox does not permit the call.
+        // The kernel is older than 5.6, or a sandbox does not allow the call.
         Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, path, flags),
         opened => opened,
     };

@@ -37,7 +37,7 @@ pub(crate) struct ViewCommand {
     /// Write the page and the traces to this file instead of serving them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["live", "listen", "no_open"])]
     pub(super) html: Option<PathBuf>,
-    /// Follow connections of a server with --live ADDR; ADDR/NAME follows only one.
+    /// Follow connections of a server with --live ADDR; ADDR/NAME selects one.
     #[arg(long, value_name = "ADDR", conflicts_with = "files")]
     pub(super) live: Option<Origin>,
     /// The address to serve the page at; port 0 selects any free port.
@@ -45,7 +45,7 @@ pub(crate) struct ViewCommand {
     pub(super) listen: SocketAddr,
     /// Also accept this host name in requests for the page. May be repeated.
     ///
-    /// Without it, only IP addresses and localhost are accepted.
+    /// Without this option, only IP addresses and localhost are accepted.
     #[arg(long = "name", value_name = "NAME", conflicts_with_all = ["html", "findings", "catalogue"])]
     pub(super) names: Vec<String>,
     /// Do not open a browser.
@@ -58,7 +58,7 @@ Examples:
   Compare two downloads:
     clearway demo --out runs
     clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
-  Make a page to send to somebody:
+  Write a page to send to someone else:
     clearway view --html slow.html server.sqlog.gz
   Watch a congestion collapse as it happens:
     clearway view --live 127.0.0.1:4480 &

@@ -21,7 +21,7 @@ pub(super) fn write(out: &Path, traces: &[Trace]) -> Result<(), Failure> {
         file.finish()
     });
     written.map_err(|error| unwritten(out, &error, "--html"))?;
-    output::status(&format!("wrote {}; it can be opened without a network", out.display()));
+    output::status(&format!("wrote {}; the page can be opened without a network", out.display()));
     Ok(())
 }
 

@@ -84,7 +84,7 @@ impl Content for Traces {
             Some((trace, "columns.bin")) => {
                 http1::whole("application/octet-stream", trace.columns.clone())
             }
-            _ => http1::refusal(StatusCode::NOT_FOUND, "there is no such trace\n"),
+            _ => http1::refusal(StatusCode::NOT_FOUND, "no such trace\n"),
         }
     }
 }

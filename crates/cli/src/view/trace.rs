@@ -11,7 +11,7 @@ use clearway_qlog::read::{Event, QlogReader, Reading, TraceVisitor, visit_traces
 
 use super::progress::Progress;
 
-/// Number of events passed between threads at once.
+/// Number of events passed between threads at a time.
 const BATCH: usize = 1 << 10;
 /// Maximum number of queued batches.
 const MAX_BATCHES: usize = 4;

@@ -79,7 +79,7 @@ impl Balancer {
     fn wait_for(&mut self, expected: &str) -> String {
         loop {
             let line = self.running.error_line();
-            assert_ne!(line, "", "it never said {expected:?}");
+            assert_ne!(line, "", "the balancer never printed {expected:?}");
             if line.starts_with(expected) {
                 return line;
             }

@@ -145,7 +145,7 @@ fn download(
         return;
     }
     let old = destination.had_content().then_some(OLD);
-    assert_eq!(written.as_deref(), old, "{case}: a part passes for the whole");
+    assert_eq!(written.as_deref(), old, "{case}: a partial file passes for a complete one");
     let after = fs::read_dir(folder).unwrap().count();
     assert_eq!(after, before, "{case}: something is left behind");
 }
@@ -279,7 +279,11 @@ fn a_certificate_that_does_not_fit_is_reported() {
             assert_eq!(output.status.code(), Some(1), "{limit}: {errors}");
             assert!(errors.contains("cannot write the certificate"), "{limit}: {errors}");
             let written = fs::read(&certificate).ok();
-            assert_eq!(written.as_deref(), old, "{limit}: a part passes for the whole");
+            assert_eq!(
+                written.as_deref(),
+                old,
+                "{limit}: a partial file passes for a complete one"
+            );
         }
     }
 }
@@ -317,7 +321,7 @@ fn in_namespace(options: &str, folder: &str, script: &str, arguments: &[&str]) -
     let output = run(&format!("{mount}{script}")).ok()?;
     let is_refused = output.status.code() == Some(77) || errors(&output).starts_with("unshare:");
     if is_refused {
-        eprintln!("left out: {}", errors(&output));
+        eprintln!("skipped: {}", errors(&output));
     }
     (!is_refused).then_some(output)
 }

@@ -352,22 +352,16 @@ fn a_name_without_a_scenario_gets_the_advice_that_helps() {
         command.current_dir(scratch.path("")).output().unwrap()
     };
     for (argument, expected) in [
-        (
-            "no-such",
-            "there is no scenario \"no-such\"; run `clearway lab list` to list all scenarios",
-        ),
-        (
-            "colapse",
-            "there is no scenario \"colapse\"; did you mean collapse? run `clearway lab list`",
-        ),
-        ("mine", "there is no scenario \"mine\"; ./mine.toml is a file"),
+        ("no-such", "unknown scenario \"no-such\"; run `clearway lab list` to list all scenarios"),
+        ("colapse", "unknown scenario \"colapse\"; did you mean collapse? run `clearway lab list`"),
+        ("mine", "unknown scenario \"mine\"; ./mine.toml is a file"),
         (
             "collapse.toml",
-            "no scenario file \"collapse.toml\"; the scenario with this name is collapse",
+            "the scenario file \"collapse.toml\" does not exist; the scenario with this name is collapse",
         ),
         (
             "my/own.toml",
-            "no scenario file \"my/own.toml\"; run `clearway lab list` to list all scenarios",
+            "the scenario file \"my/own.toml\" does not exist; run `clearway lab list` to list all scenarios",
         ),
     ] {
         let output = run(argument);

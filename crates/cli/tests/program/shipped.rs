@@ -145,7 +145,7 @@ fn wait_for(address: &str, line: &str) -> String {
         if text.lines().any(|it| it.strip_suffix(".0").unwrap_or(it) == line) {
             return text;
         }
-        assert!(begun.elapsed() < TIMEOUT, "{line} does not come: {text}");
+        assert!(begun.elapsed() < TIMEOUT, "{line} never appears: {text}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -306,7 +306,7 @@ fn the_files_in_secrets_are_valid() {
     }
     it_serves_with(&site, &site.scratch.path("quic-lb.toml"));
     let missing = clearway(&["balance", "--check", "--backends", "/nonexistent"]).output().unwrap();
-    assert!(!missing.status.success(), "--check checks");
+    assert!(!missing.status.success(), "--check accepts a missing file");
 }
 
 /// Starts a server with a `--quic-lb` file.

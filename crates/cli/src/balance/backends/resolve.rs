@@ -84,7 +84,7 @@ fn retry(table: &RetryTable, servers: &[Server], sources: &[Source]) -> Result<u
 fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
     let number = table.id.get_ref().small() as u8;
     let id = ConfigId::new(number)
-        .ok_or_else(|| Fault::new(table.id.span(), format!("there is no config {number}")))?;
+        .ok_or_else(|| Fault::new(table.id.span(), format!("config {number} does not exist")))?;
     let key = table.key.as_ref().map(quic_lb_file::key).transpose()?;
     let server_id_len = table.server_id_length.get_ref().length();
     let nonce_len = table.nonce_length.get_ref().length();

@@ -110,11 +110,11 @@ impl Entry {
         let name = &self.name;
         if name.is_empty() || name.len() > MAX_NAME {
             return Some(format!(
-                "its name has {} octets, but must have 1 to {MAX_NAME}",
+                "the name has {} octets, but must have 1 to {MAX_NAME}",
                 name.len()
             ));
         }
-        (printable(name) != *name).then(|| "its name contains unprintable characters".to_owned())
+        (printable(name) != *name).then(|| "the name contains unprintable characters".to_owned())
     }
 }
 

@@ -250,11 +250,11 @@ fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
     match (meant.next().and_then(|port| port.port), meant.next()) {
         (Some(port), None) => Ok(port),
         (None, _) => Err(match &of.port {
-            Some(name) => format!("there is no UDP port {name}"),
-            None => "there is no UDP port".to_owned(),
+            Some(name) => format!("the service has no UDP port {name}"),
+            None => "the service has no UDP port".to_owned(),
         }),
         (Some(_), Some(_)) => {
-            Err("there are several UDP ports; write port = \"…\" in the source".to_owned())
+            Err("the service has several UDP ports; write port = \"…\" in the source".to_owned())
         }
     }
 }

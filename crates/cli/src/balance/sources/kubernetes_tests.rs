@@ -139,7 +139,7 @@ fn the_port_is_one_of_udp() {
     assert_eq!(read(one, Some("quic")).unwrap(), ["web-0 10.0.0.1:4433"]);
     assert_eq!(read(one, Some("4433")).unwrap(), ["web-0 10.0.0.1:4433"]);
     let why = read(one, Some("https")).unwrap_err();
-    assert_eq!(why, "EndpointSlice a: there is no UDP port https");
+    assert_eq!(why, "EndpointSlice a: the service has no UDP port https");
     let second = json!({ "name": "other", "port": 8443, "protocol": "UDP" });
     slice["ports"].as_array_mut().unwrap().push(second);
     let why = read(&[slice], None).unwrap_err();

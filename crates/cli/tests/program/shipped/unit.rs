@@ -88,7 +88,7 @@ impl Unit {
             "AF_NETLINK" => 16,
             "AF_PACKET" => 17,
             "AF_XDP" => 44,
-            other => panic!("which number has {other}?"),
+            other => panic!("unknown address family {other}"),
         };
         Some(value.split(' ').map(number).collect())
     }
