@@ -49,7 +49,7 @@ pub(crate) struct ConnectionOptions {
     /// Maximum total size of this program's qlog files.
     ///
     /// At this size, the oldest files of finished connections are removed. If the files of open
-    /// connections take up half of it, the longest files are ended.
+    /// connections take up half of it, recording to the longest of them stops.
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_of_at_least_1_mib)]
     qlog_max_total: u64,
 }

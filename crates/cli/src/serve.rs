@@ -124,7 +124,7 @@ pub(crate) struct ServeCommand {
     /// 64 hexadecimal digits: the first one is used, an optional second one (the previous key) is
     /// still accepted. The file is reloaded when it changes. The stateless reset key is derived
     /// from the file, too: after a crash, a server with the same file, host name and address resets
-    /// the connections that it has lost.
+    /// connections that it has no state for.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     /// Issue connection IDs for load balancers (QUIC-LB), as this TOML file configures.
@@ -133,8 +133,7 @@ pub(crate) struct ServeCommand {
     /// nonce-length (default 7), key (32 hexadecimal digits; without it, everyone can read the
     /// server ID) and encodes-length (default false). It is reloaded when it changes and on SIGHUP:
     /// the IDs of all clients are then replaced, and no connection is interrupted. Their length
-    /// cannot change: it is the length of server ID and nonce, plus 2 with a key and plus 1
-    /// without.
+    /// cannot change: it is the length of server ID and nonce, plus 2 with a key or 1 without.
     #[arg(long, value_name = "FILE")]
     quic_lb: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.

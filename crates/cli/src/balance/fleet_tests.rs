@@ -285,7 +285,8 @@ fn a_share_grows_while_checks_go_on() {
     assert_eq!(weights, steps);
 }
 
-/// It is reported once that no server is up, if there are checked servers that could take clients.
+/// The balancer reports once that no server is up, if there are checked servers that could take
+/// clients.
 #[test]
 fn only_checks_show_that_no_server_is_up() {
     const NONE: &str = "no server passes its health checks: all of them get clients until one does";

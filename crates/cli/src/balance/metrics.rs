@@ -42,7 +42,7 @@ pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     registry
 }
 
-/// Returns the drops in the forwarding threads for the doctor. These threads never truncate
+/// Returns the drops in the forwarding threads for the doctor. Their reads never truncate
 /// datagrams.
 pub(super) fn application(counted: &Counted) -> Application {
     let mut application = Application::default();

@@ -126,7 +126,9 @@ impl Supervisor {
                 self.pool.store(pool);
                 self.report(report);
             }
-            Err(error) => output::status(&format!("clearway: the servers are unchanged: {error}")),
+            Err(error) => output::status(&format!(
+                "clearway: cannot update the servers, which stay unchanged: {error}"
+            )),
         }
     }
 

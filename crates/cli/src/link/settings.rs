@@ -242,7 +242,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "mtu",
         "BYTES[@TIME],...",
-        "Drop larger UDP payloads; @TIME: from then on, such as 1472,1300@2s,none@5s",
+        "Drop larger UDP payloads; SIZE@TIME applies from TIME: 1472,1300@2s,none@5s",
         |settings, value| {
             let (mtu, steps) = steps(value, "1300@2s", largest_payload)?;
             (settings.mtu, settings.mtu_steps) = (mtu.flatten(), steps);

@@ -183,7 +183,7 @@ impl Page {
         Self { scratch, ports: BTreeMap::new(), background: Background::default(), count: 0 }
     }
 
-    /// Runs a block, or starts it in the background. Returns an error if something went wrong.
+    /// Runs a block, or starts it in the background. Returns an error if the block fails.
     fn run(&mut self, block: &Block) -> Result<(), String> {
         let text = with_free_ports(&block.text, &mut self.ports);
         if let Mark::File(name) = &block.mark {

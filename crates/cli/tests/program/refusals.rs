@@ -23,7 +23,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 /// The server name that the clients use.
 const NAME: &str = "localhost";
 
-/// A server with a fault, and the expected error in a client.
+/// A faulty server, and the expected error in a client.
 struct Fault {
     what: &'static str,
     server: Server,

@@ -43,7 +43,7 @@ impl Fifo {
         line(&mut self.reader)
     }
 
-    /// Fills the pipe, so that further writes block.
+    /// Fills the pipe, so that more writes block.
     fn fill(&self) {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let writer = OpenOptions::new().write(true).custom_flags(flags).open(&self.path).unwrap();
