@@ -12,7 +12,7 @@ use crate::system;
 ///
 /// Returns an error if the string is not an address and a port, or the interface does not exist.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
-    let invalid = || "expected an address and a port, such as 127.0.0.1:4433".to_owned();
+    let invalid = || invalid(text);
     let Some((address, zone, port)) = zoned(text) else {
         return text.parse().map_err(|_| invalid());
     };
@@ -21,6 +21,26 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let index = system::interface(zone)
         .map_err(|error| format!("there is no network interface {zone:?}: {error}"))?;
     Ok(SocketAddrV6::new(address, port, 0, index).into())
+}
+
+/// Returns what is expected instead of `text`.
+fn invalid(text: &str) -> String {
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, "4433"));
+    match (host, port) {
+        ("" | "*", port) if is_port(port) => {
+            format!("for all addresses use [::]:{port}, or 0.0.0.0:{port} for IPv4 only")
+        }
+        (port, _) if is_port(port) && !text.contains(':') => {
+            format!(
+                "the address is missing: use 127.0.0.1:{port}, or [::]:{port} for all addresses"
+            )
+        }
+        ("localhost", port) if is_port(port) => {
+            format!("expected an IP address, not a name: use 127.0.0.1:{port} or [::1]:{port}")
+        }
+        _ => "expected an address and a port, such as 127.0.0.1:4433".to_owned(),
+    }
 }
 
 /// Splits `[ADDRESS%ZONE]:PORT` into its parts.

@@ -137,8 +137,12 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 fn refuse(error: clap::Error) -> ExitCode {
     let command = std::env::args_os().nth(1).unwrap_or_default();
     let error = tips::add(error, &command.to_string_lossy());
-    // If even this cannot be printed, nothing can be done.
-    output::refusal(&error.render().to_string(), || drop(error.print()));
+    let text = error.render().to_string();
+    match tips::expected_number(&text) {
+        Some(text) => output::refusal(&text, || output::status_lines(text.trim_end())),
+        // If even this cannot be printed, nothing can be done.
+        None => output::refusal(&text, || drop(error.print())),
+    }
     let is_doctor = command == "doctor";
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,

@@ -106,6 +106,7 @@ pub(crate) fn read(file: &Path) -> Result<QuicLb, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let file = file.display();
         Failure::new(format!("cannot read the QUIC-LB configuration in {file}: {error}"))
+            .advise("check the path and the permissions of the file")
     })?;
     parse(&text).map_err(|fault| fault.in_file(file, &text))
 }

@@ -353,6 +353,7 @@ fn config(
     if command.echo {
         transport = with_datagrams(transport);
     }
+    quic_version::check(&command.quic_versions)?;
     if !command.quic_versions.is_empty() {
         let versions = command.quic_versions.iter().copied();
         transport = transport.versions(versions).prefers_own_version(true);

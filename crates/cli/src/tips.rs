@@ -51,6 +51,23 @@ fn find(command: &str, name: &str) -> Option<&'static str> {
     found.map(|tip| tip.tip)
 }
 
+/// Rewords clap's errors about numbers: `invalid digit found in string` and `0 is not in 1..=256`.
+/// Returns `None` for other errors.
+pub(crate) fn expected_number(text: &str) -> Option<String> {
+    if let Some((before, after)) = text.split_once(": invalid digit found in string") {
+        return Some(format!("{before}: expected a whole number{after}"));
+    }
+    let (before, after) = text.split_once(" is not in ")?;
+    let (before, _number) = before.rsplit_once(": ")?;
+    let (range, after) = after.split_once('\n')?;
+    let (least, greatest) = range.split_once("..=")?;
+    let expected = match greatest.parse::<u64>() {
+        Ok(greatest) if greatest < u64::from(u32::MAX) => format!("from {least} to {greatest}"),
+        _ => format!("of at least {least}"),
+    };
+    Some(format!("{before}: expected a whole number {expected}\n{after}"))
+}
+
 /// Adds a tip to an error of `command` if it is about another program's name for an option or
 /// command. The tip replaces clap's suggestions, which are merely similar names.
 pub(crate) fn add(mut error: Error, command: &str) -> Error {

@@ -51,8 +51,10 @@ fn open(path: &Path) -> Result<QlogReader, Failure> {
             OpenError::Io { path: Some(_), .. } => error.to_string(),
             _ => format!("cannot read {}: {error}", path.display()),
         };
-        Failure::new(why)
-            .advise("only qlog files can be read, plain or compressed (.gz, .zst)")
-            .with_exit_status(UNREADABLE)
+        let advice = match &error {
+            OpenError::Io { .. } => "check the path and the permissions of the file",
+            _ => "only qlog files can be read, plain or compressed (.gz, .zst)",
+        };
+        Failure::new(why).advise(advice).with_exit_status(UNREADABLE)
     })
 }

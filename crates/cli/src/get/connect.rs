@@ -16,7 +16,7 @@ use crate::address::{any, resolve};
 use crate::certificate::read_roots;
 use crate::failure::Failure;
 use crate::http3_options::with_datagrams;
-use crate::{http09, output};
+use crate::{http09, output, quic_version};
 
 /// A connection to a server.
 pub(super) struct Session {
@@ -92,6 +92,7 @@ pub(super) fn config(
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
     let mut transport = command.connection.transport().keep_alive_interval(keep_alive_interval);
+    quic_version::check(&command.quic_versions)?;
     if !command.quic_versions.is_empty() {
         transport = transport.versions(command.quic_versions.iter().copied());
     }

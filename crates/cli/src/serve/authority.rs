@@ -19,8 +19,17 @@ pub(super) struct AuthorityOptions {
     /// from the name of its TLS connection. By default, the server accepts the names of the
     /// certificates, IP addresses, and the name of the TLS connection (SNI); other requests get 421
     /// (Misdirected Request).
-    #[arg(long = "host-name", value_name = "NAME")]
+    #[arg(long = "host-name", value_name = "NAME", value_parser = host_name)]
     host_names: Vec<String>,
+}
+
+/// Parses a host name, an IP address without brackets, or `*`.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    match text == "*" || (!text.is_empty() && text.bytes().all(is_valid)) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a host name without scheme and port, or * for all names".to_owned()),
+    }
 }
 
 impl AuthorityOptions {

@@ -10,6 +10,7 @@ mod demo;
 mod disks;
 mod doctor;
 mod drained;
+mod errors;
 mod events;
 mod foreign;
 mod hostile_peers;
