@@ -1,0 +1,20 @@
+//! MASQUE without I/O: proxying UDP (RFC 9298), IP (RFC 9484) and TCP
+//! (draft-ietf-httpbis-connect-tcp) in HTTP/3.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
+
+mod host;
+mod kind;
+mod scope;
+pub mod target;
+mod target_error;
+pub mod template;
+
+pub use kind::TunnelKind;
+pub use template::UriTemplate;
