@@ -9,12 +9,18 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+mod capsule;
+pub mod context;
 mod host;
 mod kind;
+mod queue;
 mod scope;
 pub mod target;
 mod target_error;
+pub mod tcp;
 pub mod template;
+pub mod udp;
 
 pub use kind::TunnelKind;
+pub use queue::QueueLimits;
 pub use template::UriTemplate;
