@@ -13,6 +13,8 @@ mod capsule;
 pub mod context;
 mod host;
 mod kind;
+pub mod policy;
+pub mod proxy_status;
 mod queue;
 mod scope;
 pub mod target;

@@ -1,0 +1,204 @@
+//! The policy for targets: which hosts and ports clients may reach (RFC 9298 §7).
+//!
+//! A proxy's address can have privileges that its clients must not have: to reach services on the
+//! same host, in a private network, or behind a filter for source addresses. By default, a policy
+//! therefore permits only globally reachable unicast addresses.
+
+mod embedded;
+mod refusal;
+mod rule;
+mod special;
+
+use core::net::IpAddr;
+use core::num::NonZeroU16;
+use std::collections::BTreeSet;
+
+use crate::target::Name;
+pub use refusal::Refusal;
+use rule::Subject;
+pub use rule::{Action, Rule, RuleError};
+
+/// Ports that are denied unless a rule allows them by number, with the protocol that is abused on
+/// each.
+///
+/// Most are services whose responses are much larger than requests, without a handshake, so that a
+/// UDP tunnel would be a means for reflection attacks on the proxy's own network; and services for
+/// local networks only. Port 25 would make the proxy a source of spam.
+pub const DENIED_PORTS: [(u16, &str); 22] = [
+    (7, "echo: loops between two services"),
+    (9, "discard"),
+    (13, "daytime"),
+    (17, "quote of the day"),
+    (19, "chargen: unlimited amplification"),
+    (25, "SMTP: spam"),
+    (69, "TFTP"),
+    (111, "portmapper"),
+    (135, "Windows RPC"),
+    (137, "NetBIOS name service"),
+    (138, "NetBIOS datagrams"),
+    (139, "NetBIOS sessions"),
+    (161, "SNMP"),
+    (162, "SNMP traps"),
+    (445, "SMB"),
+    (520, "RIP: route injection"),
+    (623, "IPMI: control of hosts"),
+    (1900, "SSDP"),
+    (3702, "WS-Discovery"),
+    (5353, "multicast DNS"),
+    (5355, "LLMNR"),
+    (11211, "memcached: amplification by 50,000"),
+];
+
+/// The policy for targets.
+///
+/// Rules are evaluated in order, and the first one that matches decides. A target that matches no
+/// rule is permitted, unless the policy is [closed](Self::closed), or the address or the port is
+/// denied by default:
+///
+/// * Addresses that are not globally reachable are denied: loopback, unspecified, link-local,
+///   private, shared (100.64.0.0/10), unique-local, multicast, broadcast, documentation,
+///   benchmarking and reserved ones. A rule allows such an address only if its network is in the
+///   range that is denied: `allow 10.1.0.0/16` does, `allow 0.0.0.0/0` does not.
+/// * [`DENIED_PORTS`] are denied. A rule allows such a port only if it names ports.
+///
+/// An IPv6 address that contains an IPv4 address (IPv4-mapped, NAT64, 6to4, Teredo) is permitted
+/// only if both addresses are. The proxy's own addresses are always denied.
+///
+/// A name is checked before its resolution, with [`Policy::check_name`], and each resolved address
+/// with [`Policy::check_address`]; only the addresses that pass may be used. A name in the DNS of
+/// an attacker, which resolves to another address every time, is therefore of no use.
+///
+/// ```
+/// use clearway_masque::policy::{Policy, Refusal};
+///
+/// let policy = Policy::default().with_rule("allow 10.1.0.0/16 8080-8090".parse()?);
+/// let port = |port: u16| port.try_into().unwrap();
+/// let check = |address: &str, number| policy.check_literal(address.parse().unwrap(), port(number));
+/// assert_eq!(check("93.184.216.34", 443), Ok(()));
+/// assert_eq!(check("10.1.2.3", 8080), Ok(()));
+/// assert_eq!(check("10.1.2.3", 443), Err(Refusal::Private));
+/// assert_eq!(check("64:ff9b::7f00:1", 443), Err(Refusal::Loopback));
+/// # Ok::<(), clearway_masque::policy::RuleError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    is_closed: bool,
+    own: BTreeSet<IpAddr>,
+}
+
+/// The result of [`Policy::check_name`], which [`Policy::check_address`] needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NameAdmission {
+    /// Whether a rule allows the name.
+    is_listed: bool,
+    /// Whether that rule names ports.
+    names_port: bool,
+}
+
+impl Policy {
+    /// Creates a policy that permits only what rules allow.
+    pub fn closed() -> Self {
+        Self { is_closed: true, ..Self::default() }
+    }
+
+    /// Appends a rule.
+    #[must_use]
+    pub fn with_rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Adds addresses of the proxy's own host. They are denied whatever the rules say.
+    #[must_use]
+    pub fn with_own_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.own.extend(addresses.into_iter().map(|address| address.to_canonical()));
+        self
+    }
+
+    /// Checks a name before its resolution.
+    ///
+    /// # Errors
+    /// The reason why no address of this name may be reached. No DNS query should be sent.
+    pub fn check_name(&self, name: &Name, port: NonZeroU16) -> Result<NameAdmission, Refusal> {
+        let matching = |rule: &&Rule| rule.matches_name(name) && rule.matches_port(port.get());
+        let rule = self.rules.iter().find(matching);
+        let (is_listed, names_port) = match rule.map(|rule| (rule, rule.action())) {
+            Some((rule, Action::Deny)) => return Err(rule.refusal(Refusal::DeniedName)),
+            Some((rule, Action::Allow)) => (true, rule.names_ports()),
+            None => (false, false),
+        };
+        if let Some(refusal) = special::name(name)
+            && !rule.is_some_and(|rule| matches!(rule.subject(), Subject::Domain(_)))
+        {
+            return Err(refusal);
+        }
+        Ok(NameAdmission { is_listed, names_port })
+    }
+
+    /// Checks an address: the target itself, with the default [`NameAdmission`], or one to which a
+    /// name has resolved.
+    ///
+    /// # Errors
+    /// The reason why the address may not be reached.
+    pub fn check_address(
+        &self,
+        address: IpAddr,
+        port: NonZeroU16,
+        by_name: NameAdmission,
+    ) -> Result<(), Refusal> {
+        let address = address.to_canonical();
+        self.check_one(address, port, by_name)?;
+        if let IpAddr::V6(address) = address {
+            for inner in embedded::addresses(address) {
+                self.check_one(inner.into(), port, by_name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a target that is an address.
+    ///
+    /// # Errors
+    /// The reason why the address may not be reached.
+    pub fn check_literal(&self, address: IpAddr, port: NonZeroU16) -> Result<(), Refusal> {
+        self.check_address(address, port, NameAdmission::default())
+    }
+
+    fn check_one(
+        &self,
+        address: IpAddr,
+        port: NonZeroU16,
+        by_name: NameAdmission,
+    ) -> Result<(), Refusal> {
+        if self.own.contains(&address) {
+            return Err(Refusal::OwnAddress);
+        }
+        let special = special::address(address);
+        let matching =
+            |rule: &&Rule| rule.matches_address(address) && rule.matches_port(port.get());
+        let rule = self.rules.iter().find(matching);
+        if let Some(rule) = rule
+            && rule.action() == Action::Deny
+        {
+            return Err(rule.refusal(Refusal::DeniedNetwork));
+        }
+        if let Some(special) = special
+            && !rule.is_some_and(|rule| rule.is_inside(special.network))
+        {
+            return Err(special.refusal);
+        }
+        let names_port = by_name.names_port || rule.is_some_and(Rule::names_ports);
+        if !names_port && DENIED_PORTS.iter().any(|(denied, _)| *denied == port.get()) {
+            return Err(Refusal::DeniedPort);
+        }
+        if self.is_closed && rule.is_none() && !by_name.is_listed {
+            return Err(Refusal::NotAllowed);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;
