@@ -9,10 +9,12 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+pub mod auth;
 mod capsule;
 pub mod context;
 mod host;
 mod kind;
+pub mod limits;
 pub mod policy;
 pub mod proxy_status;
 mod queue;
