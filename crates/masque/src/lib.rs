@@ -18,6 +18,7 @@ pub mod limits;
 pub mod policy;
 pub mod proxy_status;
 mod queue;
+pub mod request;
 mod scope;
 pub mod target;
 mod target_error;
