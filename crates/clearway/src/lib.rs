@@ -118,6 +118,8 @@ mod error;
 mod happy_eyeballs;
 #[cfg(feature = "http3")]
 pub mod http3;
+#[cfg(feature = "masque")]
+pub mod masque;
 mod observe;
 mod path;
 #[cfg(feature = "qlog")]

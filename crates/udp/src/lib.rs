@@ -61,7 +61,7 @@ mod socket;
 pub use busy_poll::{BusyPoll, MAX_BUSY_POLL, Waited};
 pub use clock::{Clock, poll};
 pub use ecn::EcnCodepoint;
-pub use receive_failures::{ReceiveFailures, Verdict};
+pub use receive_failures::{ReceiveFailures, Verdict, is_final};
 pub use send_failure::SendFailure;
 #[cfg(any(test, feature = "faults"))]
 pub use socket::faults;

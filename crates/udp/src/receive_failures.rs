@@ -61,7 +61,7 @@ impl ReceiveFailures {
 
 /// Returns whether the descriptor or the call itself is invalid, so that waiting does not help. A
 /// socket that is not one of the system has ended if it is not connected.
-fn is_final(error: &io::Error) -> bool {
+pub fn is_final(error: &io::Error) -> bool {
     let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
     match Errno::from_io_error(error) {
         Some(errno) => wrong.contains(&errno),

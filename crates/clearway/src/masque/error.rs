@@ -1,0 +1,63 @@
+//! Errors of tunnels.
+
+use core::fmt;
+
+use clearway_masque::request::ResponseError;
+use clearway_masque::template::ExpandError;
+use clearway_masque::udp::UdpError;
+
+use crate::http3::Error;
+
+/// The reason why a tunnel cannot be opened, or has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// The template cannot be expanded for the target.
+    Template(ExpandError),
+    /// The proxy does not support extended CONNECT (RFC 9220).
+    Unsupported,
+    /// The proxy refused the tunnel.
+    Refused(ResponseError),
+    /// The peer sent something invalid in the tunnel, which was reset.
+    Protocol(UdpError),
+    /// The HTTP/3 exchange or its connection failed.
+    Http(Error),
+    /// The tunnel was closed.
+    Closed,
+}
+
+impl fmt::Display for TunnelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Template(error) => error.fmt(f),
+            Self::Unsupported => f.write_str(
+                "the proxy does not support extended CONNECT (RFC 9220), which tunnels require",
+            ),
+            Self::Refused(error) => error.fmt(f),
+            Self::Protocol(error) => error.fmt(f),
+            Self::Http(error) => write!(f, "the exchange with the proxy failed: {error}"),
+            Self::Closed => f.write_str("the tunnel is closed"),
+        }
+    }
+}
+
+impl core::error::Error for TunnelError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Template(error) => Some(error),
+            Self::Refused(error) => Some(error),
+            Self::Protocol(error) => Some(error),
+            Self::Http(error) => Some(error),
+            Self::Unsupported | Self::Closed => None,
+        }
+    }
+}
+
+impl From<Error> for TunnelError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Send(crate::http3::SendError::ExtendedConnectUnsupported) => Self::Unsupported,
+            error => Self::Http(error),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The proxy's end of a UDP tunnel.
+
+use core::cell::RefCell;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
+use std::io;
+
+use bytes::Bytes;
+use clearway_masque::context::Side;
+use clearway_masque::limits::UnansweredGuard;
+use clearway_masque::request::{self, Form};
+use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
+use clearway_masque::{QueueLimits, limits};
+use clearway_udp::is_final;
+use clearway_units::Timestamp;
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+use tokio::time::Instant;
+
+use super::TunnelError;
+use crate::http3::{Code, DatagramError, Datagrams, Error, RecvBody, Responder, SendBody};
+
+/// Maximum number of datagrams to relay in one direction before the other one has its turn.
+const BATCH: usize = 64;
+
+/// Size of a buffer for received datagrams, in bytes: the longest UDP payload.
+const RECEIVE_BUFFER: usize = 1 << 16;
+
+thread_local! {
+    /// The buffer of all relays of a thread: idle ones need none.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Settings of a relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RelayOptions {
+    /// Close the tunnel when no datagram has passed for this long. RFC 9298 §3.1 requires at least
+    /// two minutes.
+    pub idle_timeout: Duration,
+    /// The limits of datagrams that wait.
+    pub queue: QueueLimits,
+}
+
+impl Default for RelayOptions {
+    fn default() -> Self {
+        Self { idle_timeout: limits::MIN_IDLE, queue: QueueLimits::default() }
+    }
+}
+
+/// The reason why a relay has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RelayEnd {
+    /// The client has closed the tunnel.
+    Closed,
+    /// No datagram has passed for the idle timeout.
+    Idle,
+    /// The tunnel has failed.
+    Tunnel(TunnelError),
+    /// The socket has failed.
+    Socket(io::Error),
+}
+
+/// Accepts a UDP tunnel, and relays between it and `socket` until it ends. The socket must be
+/// connected to the target, so that it receives nothing from others.
+///
+/// Until the target has sent something, only a few datagrams are sent to it
+/// ([`UnansweredGuard`]): a proxy must not help to flood hosts that do not want its datagrams.
+///
+/// `permits` is asked for each datagram, in either direction, with its length in bytes. Those that
+/// it does not permit are dropped.
+///
+/// # Cancel safety
+/// If the future is dropped, the tunnel is reset.
+pub async fn relay_udp(
+    body: RecvBody,
+    responder: Responder,
+    socket: UdpSocket,
+    options: &RelayOptions,
+    permits: impl FnMut(usize) -> bool,
+) -> (UdpStatistics, RelayEnd) {
+    let datagrams = responder.datagrams();
+    let send = responder.start(request::accept(Form::Extended));
+    let mut flow = UdpFlow::new(Side::Proxy, options.queue);
+    flow.open();
+    let began = Instant::now();
+    let uses_capsules = datagrams.max_size().is_none();
+    let mut relay = Relay {
+        flow,
+        client: ClientEnd { datagrams, send, body, content: Bytes::new(), uses_capsules },
+        socket,
+        guard: UnansweredGuard::new(Timestamp::ORIGIN),
+        began,
+        active_at: began,
+        permits,
+    };
+    let mut idle = pin!(tokio::time::sleep(options.idle_timeout));
+    let end = poll_fn(|context| {
+        if let Poll::Ready(end) = relay.poll(context) {
+            return Poll::Ready(end);
+        }
+        while idle.as_mut().poll(context).is_ready() {
+            let deadline = relay.active_at + options.idle_timeout;
+            if deadline <= Instant::now() {
+                return Poll::Ready(RelayEnd::Idle);
+            }
+            idle.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    })
+    .await;
+    let statistics = relay.flow.statistics().clone();
+    relay.client.close(&end).await;
+    (statistics, end)
+}
+
+struct Relay<P> {
+    flow: UdpFlow,
+    client: ClientEnd,
+    socket: UdpSocket,
+    guard: UnansweredGuard,
+    began: Instant,
+    /// When the last datagram passed.
+    active_at: Instant,
+    permits: P,
+}
+
+/// The exchange with the client.
+struct ClientEnd {
+    datagrams: Datagrams,
+    send: SendBody,
+    body: RecvBody,
+    /// Content of the stream that was not processed yet.
+    content: Bytes,
+    /// Whether the connection cannot carry DATAGRAM frames, so that capsules are sent.
+    uses_capsules: bool,
+}
+
+impl<P: FnMut(usize) -> bool> Relay<P> {
+    /// Relays what there is. Returns the reason if the relay is over.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<RelayEnd> {
+        loop {
+            let is_pending = [self.poll_to_target(context), self.poll_to_client(context)].map(
+                |turn| match turn {
+                    Poll::Ready(Ok(())) => Ok(false),
+                    Poll::Ready(Err(end)) => Err(end),
+                    Poll::Pending => Ok(true),
+                },
+            );
+            match is_pending {
+                [Err(end), _] | [_, Err(end)] => return Poll::Ready(end),
+                [Ok(true), Ok(true)] => return Poll::Pending,
+                _ => {}
+            }
+        }
+    }
+
+    /// Relays a bounded number of datagrams to the target.
+    fn poll_to_target(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+        for _ in 0..BATCH {
+            let received = match ready!(self.client.poll_receive(&mut self.flow, context)) {
+                Ok(Some(received)) => received,
+                Ok(None) => return Poll::Ready(Err(RelayEnd::Closed)),
+                Err(error) => return Poll::Ready(Err(RelayEnd::Tunnel(error))),
+            };
+            match received {
+                Received::Forward(payload) => self.send_to_target(&payload)?,
+                Received::Held | Received::Ignored(_) => {}
+                Received::Abort(error) => {
+                    return Poll::Ready(Err(RelayEnd::Tunnel(TunnelError::Protocol(error))));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_to_target(&mut self, payload: &[u8]) -> Result<(), RelayEnd> {
+        self.active_at = Instant::now();
+        let now = Timestamp::ORIGIN + self.active_at.saturating_duration_since(self.began);
+        if !self.guard.permits(payload.len() as u64, now) || !(self.permits)(payload.len()) {
+            return Ok(());
+        }
+        // A call can return the ICMP error of an earlier datagram instead of sending this one.
+        for _ in 0..2 {
+            match self.socket.try_send(payload) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                // A full socket and a payload that is too long for the path: dropped, as in a network.
+                Err(error) if !is_final(&error) => break,
+                Err(error) => return Err(RelayEnd::Socket(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Relays a bounded number of datagrams to the client.
+    fn poll_to_client(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(RECEIVE_BUFFER, 0);
+            for _ in 0..BATCH {
+                let mut filled = ReadBuf::new(buffer);
+                match ready!(self.socket.poll_recv(context, &mut filled)) {
+                    Ok(()) => self.send_to_client(filled.filled())?,
+                    // The target's port is closed, as ICMP reports. That may change.
+                    Err(error) if !is_final(&error) => {}
+                    Err(error) => return Poll::Ready(Err(RelayEnd::Socket(error))),
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn send_to_client(&mut self, payload: &[u8]) -> Result<(), RelayEnd> {
+        self.active_at = Instant::now();
+        self.guard.on_answer();
+        if !(self.permits)(payload.len()) {
+            return Ok(());
+        }
+        self.flow.queue(payload);
+        self.client.send(&mut self.flow).map_err(RelayEnd::Tunnel)
+    }
+}
+
+impl ClientEnd {
+    /// Polls for what the client has sent. Returns `None` at the end of the tunnel.
+    fn poll_receive(
+        &mut self,
+        flow: &mut UdpFlow,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Received>, TunnelError>> {
+        if let Poll::Ready(Some(datagram)) = self.datagrams.poll_receive(context) {
+            return Poll::Ready(Ok(Some(flow.receive_datagram(datagram?))));
+        }
+        loop {
+            if let Some(received) = flow.receive_content(&mut self.content) {
+                return Poll::Ready(Ok(Some(received)));
+            }
+            match ready!(self.body.poll_chunk(context)) {
+                Some(chunk) => self.content = chunk?,
+                None => {
+                    let ended = flow.finish().map(|()| None);
+                    return Poll::Ready(ended.map_err(TunnelError::Protocol));
+                }
+            }
+        }
+    }
+
+    /// Sends what waits in `flow`. Datagrams that the connection cannot carry are dropped.
+    fn send(&mut self, flow: &mut UdpFlow) -> Result<(), TunnelError> {
+        if self.uses_capsules {
+            while let Some(capsule) = flow.next_capsule() {
+                // Dropped if the stream has no room.
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(sent) =
+                    self.send.poll_write_chunk(&mut context, &mut { capsule })
+                {
+                    sent?;
+                }
+            }
+            return Ok(());
+        }
+        let maximum = self.datagrams.max_size().unwrap_or(usize::MAX);
+        while let Some(datagram) = flow.next_datagram(maximum) {
+            match self.datagrams.send(datagram) {
+                // The path's MTU has just become smaller.
+                Ok(()) | Err(Error::Datagram(DatagramError::TooLarge { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(self, end: &RelayEnd) {
+        match end {
+            RelayEnd::Closed | RelayEnd::Idle => {
+                // The client may have gone.
+                let _ = self.send.finish().await;
+            }
+            RelayEnd::Tunnel(TunnelError::Protocol(error)) => self.send.reset(error.code()),
+            RelayEnd::Tunnel(_) | RelayEnd::Socket(_) => self.send.reset(Code::CONNECT_ERROR),
+        }
+    }
+}
