@@ -1,11 +1,13 @@
-//! Tunnels through HTTP/3 proxies (MASQUE): UDP (RFC 9298).
+//! Tunnels through HTTP/3 proxies (MASQUE): UDP (RFC 9298), and TCP (RFC 9114 §4.4,
+//! draft-ietf-httpbis-connect-tcp).
 //!
 //! A client opens a tunnel with [`Client::connect_udp`](crate::http3::Client::connect_udp) on a
 //! connection to the proxy. A QUIC
 //! endpoint can run inside of a UDP tunnel: [`UdpTunnel::into_socket`].
 //!
-//! A proxy checks a request with [`request::TunnelRequest::parse`] and a [`policy::Policy`], opens a
-//! socket, and relays with [`relay_udp`].
+//! A [`Proxy`] responds to the requests of an [`http3::Server`](crate::http3::Server): it checks the
+//! client and the target, opens a socket, and relays. For other decisions, use
+//! [`request::TunnelRequest::parse`], [`relay_udp`] and [`relay_tcp`].
 //!
 //! Both endpoints need [`Config::datagrams`](crate::http3::Config::datagrams), and
 //! [`transport_config`], whose first datagrams are large enough for the 1200 bytes of a QUIC
@@ -13,7 +15,9 @@
 
 mod error;
 mod proxy;
+mod service;
 mod socket;
+mod stream;
 mod tunnel;
 
 pub use clearway_masque::{
@@ -21,7 +25,9 @@ pub use clearway_masque::{
 };
 pub use error::TunnelError;
 pub use proxy::{RelayEnd, RelayOptions, relay_udp};
+pub use service::{Proxy, ProxyOptions, Served};
 pub use socket::TunnelSocket;
+pub use stream::{TcpRelayError, relay_tcp};
 pub use tunnel::UdpTunnel;
 
 use crate::TransportConfigBuilder;

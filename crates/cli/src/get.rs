@@ -9,6 +9,7 @@ mod explain;
 mod outcome;
 mod progress;
 mod protocol;
+mod proxied;
 mod rebind;
 mod sessions;
 mod sink;
@@ -32,6 +33,7 @@ use crate::http3_options::{Http3Options, parse_priority};
 use crate::interrupt::Interrupt;
 use crate::{output, quic_version};
 use batch::{Batch, Job};
+use proxied::ProxyOptions;
 use sessions::Sessions;
 pub(crate) use sessions::bytes_of;
 use target::Target;
@@ -69,6 +71,8 @@ pub(crate) struct GetCommand {
     /// If it resolves to several addresses, the first one that responds is used (RFC 8305).
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
+    #[command(flatten)]
+    proxy: ProxyOptions,
     /// Time limit for the entire command.
     #[arg(long, alias = "max-time", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,

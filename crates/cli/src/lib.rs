@@ -27,6 +27,7 @@ mod live;
 mod log;
 mod manual;
 mod observers;
+mod proxy;
 mod qlog;
 mod qlog_files;
 mod quic_lb_file;
@@ -68,6 +69,7 @@ enum Command {
     Balance(Box<balance::BalanceCommand>),
     Doctor(doctor::DoctorCommand),
     Link(Box<link::LinkCommand>),
+    Proxy(Box<proxy::ProxyCommand>),
     Lab(Box<lab::LabCommand>),
     View(Box<view::ViewCommand>),
     Qlog(qlog::QlogCommand),
@@ -160,6 +162,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Balance(command) => balance::run(*command).await,
         Command::Doctor(command) => doctor::run(command).await,
         Command::Link(command) => link::run(*command).await,
+        Command::Proxy(command) => proxy::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
         Command::View(command) => view::run(*command).await,
         Command::Qlog(command) => qlog::run(&command),

@@ -3,7 +3,7 @@
 mod access_log;
 mod answer;
 mod authority;
-mod certificates;
+pub(crate) mod certificates;
 mod conditions;
 mod files;
 mod http09;
@@ -15,7 +15,7 @@ mod place;
 mod quic_lb;
 mod reload;
 mod reserve;
-mod restart;
+pub(crate) mod restart;
 mod store;
 mod tunnel;
 mod watcher;
@@ -247,7 +247,7 @@ fn content_memory(asked: u64) -> u64 {
 /// Maximum number of connections, unless memory is short.
 const MAX_CONNECTIONS: usize = 100_000;
 
-fn parse_timeout(input: &str) -> Result<Duration, String> {
+pub(crate) fn parse_timeout(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
         Duration::ZERO => Err("must be longer than 0".to_owned()),
         timeout => Ok(timeout),
@@ -460,7 +460,7 @@ fn announce(
 }
 
 /// Returns the failure that explains why a server cannot start.
-fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
+pub(crate) fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => {
             if let Some(error) = error.get_ref().and_then(|cause| cause.downcast_ref()) {

@@ -77,6 +77,31 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Opens a TCP tunnel to `target` through the server of this connection, with a classic CONNECT
+    /// request (RFC 9114 §4.4) and these additional header fields. The bodies are the byte streams:
+    /// the end of one is a TCP FIN, and a reset with H3_CONNECT_ERROR is a failed TCP connection.
+    ///
+    /// # Errors
+    /// Fails if the proxy refuses the tunnel, or cannot reach the target.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request is canceled.
+    pub async fn connect_tcp(
+        &self,
+        target: &Target,
+        fields: HeaderMap,
+    ) -> Result<(SendBody, RecvBody), TunnelError> {
+        let mut request = request::classic_connect(target).map_err(TunnelError::Template)?;
+        request.headers_mut().extend(fields);
+        let (send, pending) = self.open(request)?;
+        let (response, body) = pending.response().await?.into_parts();
+        let response = http::Response::from_parts(response, ());
+        request::check_response(Form::Classic, &response).map_err(TunnelError::Refused)?;
+        Ok((send, body))
+    }
+}
+
 impl UdpTunnel {
     /// Sends a UDP payload. Payloads that cannot be sent in time are dropped, the oldest first.
     ///

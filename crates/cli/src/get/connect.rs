@@ -9,6 +9,7 @@ use super::GetCommand;
 use super::early::{self, Answers, Http3Answer, Http09Answer};
 use super::explain::{Server, ended};
 use super::protocol::Protocol;
+use super::proxied::{Outer, Proxied};
 use super::rebind::Rebinding;
 use super::sessions::Sessions;
 use super::target::Target;
@@ -30,6 +31,8 @@ pub(super) struct Session {
     _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open while the connection exists.
     _endpoint: Endpoint,
+    /// The connection to the proxy, if there is one.
+    _outer: Option<Outer>,
 }
 
 impl Session {
@@ -138,18 +141,24 @@ pub(super) async fn connect(
     early: &[Target],
 ) -> Result<Session, Failure> {
     let name = target.host_and_port();
+    let attempt = |address| Attempt {
+        server: Server { name: name.clone(), address },
+        host: target.host.clone(),
+        config: config.clone(),
+        early: early.to_vec(),
+        http09: command.http09,
+        http3: Config { datagrams: command.datagrams, ..command.http3.config() },
+        priority: command.priority,
+    };
+    if let Some(Proxied { endpoint, address, outer }) = command.proxy.tunnel(target).await? {
+        let session = connect_over(command, endpoint, attempt(address)).await;
+        let session = session.map_err(|unconnected| unconnected.failure)?;
+        return Ok(Session { _outer: Some(outer), ..session });
+    }
     let addresses = resolve(command.connect.as_deref().unwrap_or(&name)).await?;
     let is_only = addresses.len() == 1;
     let attempt = |address| {
-        let attempt = Attempt {
-            server: Server { name: name.clone(), address },
-            host: target.host.clone(),
-            config: config.clone(),
-            early: early.to_vec(),
-            http09: command.http09,
-            http3: Config { datagrams: command.datagrams, ..command.http3.config() },
-            priority: command.priority,
-        };
+        let attempt = attempt(address);
         async move {
             let session = try_connect(command, attempt).await?;
             // With early data, a connection is usable before the server has responded.
@@ -195,9 +204,17 @@ where
 }
 
 async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session, Unconnected> {
-    let server = attempt.server.clone();
-    let endpoint = Endpoint::client(any(server.address))
+    let endpoint = Endpoint::client(any(attempt.server.address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
+    connect_over(command, endpoint, attempt).await
+}
+
+async fn connect_over(
+    command: &GetCommand,
+    endpoint: Endpoint,
+    attempt: Attempt,
+) -> Result<Session, Unconnected> {
+    let server = attempt.server.clone();
     let (mut sender, made) = oneshot::channel();
     endpoint.spawn({
         let endpoint = endpoint.clone();
@@ -222,6 +239,7 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
         early_http09,
         _rebinding: rebinding,
         _endpoint: endpoint,
+        _outer: None,
     })
 }
 

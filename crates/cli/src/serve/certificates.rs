@@ -13,7 +13,7 @@ use crate::output;
 
 /// The options for certificates.
 #[derive(Args, Debug)]
-pub(super) struct CertificateOptions {
+pub(crate) struct CertificateOptions {
     /// PEM file with the server's certificate and the intermediate certificates.
     ///
     /// The server's certificate comes first. May be repeated, each with its own --key: the
@@ -66,21 +66,21 @@ impl From<Need> for ClientCertificates {
 }
 
 /// The server's certificates.
-pub(super) struct Presented {
-    pub(super) certificates: Arc<Certificates>,
+pub(crate) struct Presented {
+    pub(crate) certificates: Arc<Certificates>,
     /// The generated certificate, in PEM.
     development: Option<String>,
     /// Reloads the files when they change.
-    pub(super) reloading: Option<Reloading>,
+    pub(crate) reloading: Option<Reloading>,
     /// The trusted roots of client certificates, if the server requests client certificates.
     client_roots: Option<ClientRoots>,
     /// Reloads the file with the roots of client certificates when it changes.
-    pub(super) reloading_roots: Option<ReloadingRoots>,
+    pub(crate) reloading_roots: Option<ReloadingRoots>,
 }
 
 impl CertificateOptions {
     /// Reads the server's certificates, or generates one.
-    pub(super) fn present(&self) -> Result<Presented, Failure> {
+    pub(crate) fn present(&self) -> Result<Presented, Failure> {
         let reloading_roots = match &self.client_ca {
             Some(file) => Some(ReloadingRoots::start(file.clone())?),
             None => None,
@@ -124,8 +124,13 @@ impl CertificateOptions {
         })
     }
 
+    /// Returns whether only clients with a certificate from a known CA are accepted.
+    pub(crate) fn requires_client_certificate(&self) -> bool {
+        self.client_ca.is_some() && matches!(self.client_certificate, Need::Required)
+    }
+
     /// Requests client certificates, if configured.
-    pub(super) fn configure(&self, presented: &Presented) -> ServerConfig {
+    pub(crate) fn configure(&self, presented: &Presented) -> ServerConfig {
         let config = ServerConfig::with_resolver(presented.certificates.clone());
         match &presented.client_roots {
             Some(roots) => {
@@ -136,7 +141,7 @@ impl CertificateOptions {
     }
 
     /// Describes how clients can trust a generated certificate, and writes it to a file for them.
-    pub(super) fn announce(&self, presented: &Presented) -> Result<(), Failure> {
+    pub(crate) fn announce(&self, presented: &Presented) -> Result<(), Failure> {
         match (&self.save_cert, &presented.development) {
             (Some(file), Some(pem)) => {
                 certificate::save(pem, file)?;

@@ -16,7 +16,7 @@ type Files = (PathBuf, PathBuf);
 
 /// The certificates of a server, and their files.
 #[derive(Debug)]
-pub(super) struct Reloading {
+pub(crate) struct Reloading {
     files: Vec<Files>,
     certificates: Arc<Certificates>,
     watch: Watch,
@@ -37,7 +37,7 @@ impl Reloading {
     }
 
     /// Reloads the files when `asked` is notified, and when one has changed.
-    pub(super) async fn run(self, asked: Arc<Notify>) {
+    pub(crate) async fn run(self, asked: Arc<Notify>) {
         let Self { files, certificates, watch } = self;
         watch.run(asked, move || read_again(&files, &certificates)).await;
     }
@@ -70,7 +70,7 @@ fn read_again(files: &[Files], certificates: &Certificates) {
 
 /// The roots for client certificates, and their file.
 #[derive(Debug)]
-pub(super) struct ReloadingRoots {
+pub(crate) struct ReloadingRoots {
     file: PathBuf,
     roots: ClientRoots,
     watch: Watch,
@@ -89,7 +89,7 @@ impl ReloadingRoots {
     }
 
     /// Reloads the file when `asked` is notified, and when it has changed.
-    pub(super) async fn run(self, asked: Arc<Notify>) {
+    pub(crate) async fn run(self, asked: Arc<Notify>) {
         let Self { file, roots, watch } = self;
         watch.run(asked, move || read_roots_again(&file, &roots)).await;
     }

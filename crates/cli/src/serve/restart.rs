@@ -18,7 +18,7 @@ use crate::system;
 
 /// The options for replacing another process and for being replaced.
 #[derive(Args, Debug)]
-pub(super) struct RestartOptions {
+pub(crate) struct RestartOptions {
     /// Replace the server at this unix socket without cutting connections.
     ///
     /// If no server is running there, this one starts normally, and a later one can replace it in
@@ -38,30 +38,30 @@ pub(super) struct RestartOptions {
 }
 
 /// The conditions under which the server starts.
-pub(super) struct Beginning {
+pub(crate) struct Beginning {
     /// The listening address: the requested one, or the address of inherited sockets.
-    pub(super) listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// The required number of shards, unless configured otherwise.
-    pub(super) shards: Option<NonZeroUsize>,
+    pub(crate) shards: Option<NonZeroUsize>,
     /// Whether this server replaces another one, which runs until this one has started.
-    pub(super) is_replacing: bool,
+    pub(crate) is_replacing: bool,
     sockets: Vec<UdpSocket>,
     hot_restart: Option<HotRestart>,
 }
 
 impl RestartOptions {
     /// Returns whether the server can be replaced, which halves the maximum number of shards.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.hot_restart.is_some()
     }
 
     /// Returns the maximum duration of draining.
-    pub(super) fn drain(&self) -> Option<Duration> {
+    pub(crate) fn drain(&self) -> Option<Duration> {
         self.drain
     }
 
     /// Takes over the sockets from a service manager, and looks for a server to replace.
-    pub(super) async fn begin(&self, listen: SocketAddr) -> Result<Beginning, Failure> {
+    pub(crate) async fn begin(&self, listen: SocketAddr) -> Result<Beginning, Failure> {
         let sockets = system::activated().map_err(|error| unusable(&error))?;
         let mut beginning =
             Beginning { listen, shards: None, is_replacing: false, sockets, hot_restart: None };
@@ -83,7 +83,7 @@ impl RestartOptions {
 
 impl Beginning {
     /// Adds these settings to a server's configuration.
-    pub(super) fn configure(self, config: ServerConfig) -> ServerConfig {
+    pub(crate) fn configure(self, config: ServerConfig) -> ServerConfig {
         let config = config.listening_sockets(self.sockets);
         match self.hot_restart {
             Some(hot_restart) => config.hot_restart(hot_restart),
@@ -98,17 +98,17 @@ fn unusable(error: &std::io::Error) -> Failure {
 }
 
 /// The conditions under which the server ends.
-pub(super) struct Ending {
-    pub(super) interrupt: Interrupt,
+pub(crate) struct Ending {
+    pub(crate) interrupt: Interrupt,
     /// Time limit for responses in progress after an interrupt.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Time limit for responses in progress after a replacement.
-    pub(super) drain: Option<Duration>,
+    pub(crate) drain: Option<Duration>,
 }
 
 /// The reason that the server ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     Interrupted,
     /// Another process has replaced this one.
     Replaced,
@@ -116,7 +116,7 @@ pub(super) enum Cause {
 
 impl Ending {
     /// Waits until the server has to end.
-    pub(super) async fn begin(&mut self, endpoint: &Endpoint) -> Cause {
+    pub(crate) async fn begin(&mut self, endpoint: &Endpoint) -> Cause {
         tokio::select! {
             _ = self.interrupt.received() => Cause::Interrupted,
             () = endpoint.replaced() => Cause::Replaced,
@@ -125,7 +125,7 @@ impl Ending {
 
     /// Waits until the shutdown is complete, the program is interrupted (again), or the time limit
     /// has passed.
-    pub(super) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
+    pub(crate) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
         let limit = match cause {
             Cause::Interrupted => {
                 let timeout = self.timeout;

@@ -1,0 +1,419 @@
+//! A proxy: checks requests for tunnels, opens sockets, and relays.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clearway_masque::auth::{Authority, Credentials};
+use clearway_masque::limits::{Limiter, Limits};
+use clearway_masque::policy::Policy;
+use clearway_masque::proxy_status::{ProxyError, ProxyStatus};
+use clearway_masque::request::{self, Form, TunnelRequest};
+use clearway_masque::target::{Host, Target, Values};
+use clearway_masque::udp::Traffic;
+use clearway_masque::{TunnelKind, UriTemplate};
+use clearway_units::Timestamp;
+use http::{Request, Response, StatusCode};
+use rustls::pki_types::CertificateDer;
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::Instant;
+
+use super::stream::relay_tcp;
+use super::{RelayEnd, RelayOptions, relay_udp};
+use crate::http3::{Body, Code, RecvBody, Responder};
+
+/// Name of the proxy in Proxy-Status fields (RFC 9209).
+const NAME: &str = "clearway";
+/// Time limit for resolving a name, and for each attempt to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Name of clients without authentication in limits: all of them share it with others at the same
+/// address.
+const ANONYMOUS: &str = "anonymous";
+
+/// Settings of a [`Proxy`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ProxyOptions {
+    /// The URI templates. If there are none, the well-known ones apply (RFC 9298 §2).
+    pub templates: Vec<UriTemplate>,
+    /// The permitted targets. The default denies addresses that are not public.
+    pub policy: Policy,
+    /// The credentials of clients; `None` accepts all clients.
+    pub credentials: Option<Arc<Credentials>>,
+    /// The limits of each client and of all together.
+    pub limits: Limits,
+    /// Settings of UDP tunnels.
+    pub relay: RelayOptions,
+}
+
+/// A proxy for UDP and TCP (RFC 9298, RFC 9114 §4.4, draft-ietf-httpbis-connect-tcp), to be used
+/// with an [`http3::Server`](crate::http3::Server).
+///
+/// A clone shares the limits.
+#[derive(Clone)]
+pub struct Proxy(Arc<Shared>);
+
+struct Shared {
+    options: ProxyOptions,
+    limiter: Mutex<Limiter>,
+    began: Instant,
+}
+
+/// What became of a request, for logs and metrics.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Served {
+    /// The client's name, if it was authenticated.
+    pub client: Option<Arc<str>>,
+    /// The kind of tunnel, if the request was valid.
+    pub kind: Option<TunnelKind>,
+    /// The requested target.
+    pub target: Option<Target>,
+    /// The status of the response.
+    pub status: StatusCode,
+    /// What was relayed from the client to the target.
+    pub to_target: Traffic,
+    /// What was relayed from the target to the client.
+    pub to_client: Traffic,
+    /// Number of datagrams that were dropped.
+    pub dropped: u64,
+    /// How the tunnel ended, or why there was none.
+    pub outcome: String,
+}
+
+/// A refused request.
+struct Refused {
+    status: StatusCode,
+    reason: ProxyStatus,
+}
+
+impl Refused {
+    fn new(status: StatusCode, error: ProxyError, details: impl fmt::Display) -> Self {
+        Self { status, reason: ProxyStatus::error(NAME, error).with_details(details) }
+    }
+
+    fn of(error: ProxyError, details: impl fmt::Display) -> Self {
+        Self::new(error.status(), error, details)
+    }
+}
+
+/// A tunnel that counts against the limits of its client until it is dropped.
+struct Counted {
+    shared: Arc<Shared>,
+    client: Arc<str>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.shared.limiter().close(&self.client);
+    }
+}
+
+impl Counted {
+    /// Returns whether the client's bandwidth permits `bytes` now.
+    fn permits(&self, bytes: usize) -> bool {
+        let now = self.shared.now();
+        self.shared.limiter().take(&self.client, bytes as u64, now).is_ok()
+    }
+}
+
+impl Shared {
+    fn limiter(&self) -> std::sync::MutexGuard<'_, Limiter> {
+        // No code that panics runs while the lock is held.
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ORIGIN + self.began.elapsed()
+    }
+}
+
+impl Proxy {
+    /// Creates a proxy.
+    pub fn new(options: ProxyOptions) -> Self {
+        let limiter = Mutex::new(Limiter::new(options.limits, Timestamp::ORIGIN));
+        Self(Arc::new(Shared { options, limiter, began: Instant::now() }))
+    }
+
+    /// Returns the number of open tunnels.
+    pub fn tunnels(&self) -> usize {
+        self.0.limiter().tunnels()
+    }
+
+    /// Responds to a request: opens the tunnel and relays until it ends, or refuses it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the tunnel is reset.
+    pub async fn serve(&self, request: Request<RecvBody>, responder: Responder) -> Served {
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, ());
+        let mut served = Served {
+            client: None,
+            kind: None,
+            target: None,
+            status: StatusCode::OK,
+            to_target: Traffic::default(),
+            to_client: Traffic::default(),
+            dropped: 0,
+            outcome: String::new(),
+        };
+        let admitted = self.admit(&request, &responder, &mut served).await;
+        match admitted {
+            Ok(Admitted::Udp(socket, counted)) => {
+                let relay = &self.0.options.relay;
+                let permits = |bytes| counted.permits(bytes);
+                let (statistics, end) = relay_udp(body, responder, socket, relay, permits).await;
+                served.to_target = statistics.to_socket;
+                served.to_client = statistics.to_peer;
+                served.dropped = statistics.dropped.values().sum();
+                served.outcome = ended(&end);
+            }
+            Ok(Admitted::Tcp(stream, form, counted)) => {
+                let (sent, received, end) = relay_tcp(body, responder, stream, form).await;
+                served.to_target.bytes = sent;
+                served.to_client.bytes = received;
+                served.outcome = match end {
+                    Ok(()) => "closed".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                drop(counted);
+            }
+            Err(response) => {
+                served.status = response.status();
+                // The client may have gone.
+                let _ = responder.respond(response.map(|()| Body::empty())).await;
+                drop(body);
+            }
+        }
+        served
+    }
+
+    /// Checks a request, and opens a socket for it.
+    async fn admit(
+        &self,
+        request: &Request<()>,
+        responder: &Responder,
+        served: &mut Served,
+    ) -> Result<Admitted, Response<()>> {
+        let name = self.authenticate(request, responder, served)?;
+        let refuse = |served: &mut Served, refused: Refused| {
+            served.outcome = refused.reason.to_string();
+            request::refuse(refused.status, &refused.reason)
+        };
+        let parsed = match self.parse(request) {
+            Ok(parsed) => parsed,
+            Err(refused) => return Err(refuse(served, refused)),
+        };
+        served.kind = Some(parsed.kind);
+        let Values::Target(target) = parsed.destination else {
+            let details = "this proxy has no address pool for IP tunnels";
+            let error = ProxyError::HttpRequestDenied;
+            let refused = Refused::new(StatusCode::NOT_IMPLEMENTED, error, details);
+            return Err(refuse(served, refused));
+        };
+        served.target = Some(target.clone());
+        let opened = match self.count(name) {
+            Ok(counted) => self.open(parsed.kind, parsed.form, &target, counted).await,
+            Err(refused) => Err(refused),
+        };
+        opened.map_err(|refused| refuse(served, refused))
+    }
+
+    /// Returns the name of the client for limits.
+    fn authenticate(
+        &self,
+        request: &Request<()>,
+        responder: &Responder,
+        served: &mut Served,
+    ) -> Result<Arc<str>, Response<()>> {
+        let Some(credentials) = &self.0.options.credentials else {
+            let address = responder.remote_address().map(|address| address.ip().to_canonical());
+            return Ok(address.map_or(ANONYMOUS.into(), |address| address.to_string().into()));
+        };
+        let is_extended = request.extensions().get::<crate::http3::Protocol>().is_some();
+        let authority = if is_extended { Authority::Origin } else { Authority::Proxy };
+        let names = responder.peer_identity().map(certificate_names).unwrap_or_default();
+        let by_certificate = names.iter().find_map(|name| {
+            credentials.check(&http::HeaderMap::new(), authority, Some(name)).ok()
+        });
+        let client = match by_certificate {
+            Some(client) => Ok(client),
+            None => credentials.check(request.headers(), authority, None),
+        };
+        match client {
+            Ok(client) => {
+                served.client = Some(client.name.clone());
+                Ok(client.name)
+            }
+            Err(error) => {
+                served.outcome = error.to_string();
+                Err(request::challenge(credentials.challenge(authority)))
+            }
+        }
+    }
+
+    fn parse(&self, request: &Request<()>) -> Result<TunnelRequest, Refused> {
+        let templates = &self.0.options.templates;
+        let well_known;
+        let templates = match templates.is_empty() {
+            false => templates,
+            true => {
+                let authority = request.uri().authority().cloned();
+                let authority =
+                    authority.unwrap_or_else(|| http::uri::Authority::from_static("localhost"));
+                well_known = TunnelKind::ALL
+                    .map(|kind| UriTemplate::well_known(kind, authority.clone()))
+                    .to_vec();
+                &well_known
+            }
+        };
+        TunnelRequest::parse(request, templates)
+            .map_err(|error| Refused::new(error.status(), error.proxy_error(), &error))
+    }
+
+    fn count(&self, client: Arc<str>) -> Result<Counted, Refused> {
+        let opened = self.0.limiter().open(&client, self.0.now());
+        match opened {
+            Ok(()) => Ok(Counted { shared: self.0.clone(), client }),
+            Err(limit) => Err(Refused::of(limit.proxy_error(), limit)),
+        }
+    }
+
+    async fn open(
+        &self,
+        kind: TunnelKind,
+        form: Form,
+        target: &Target,
+        counted: Counted,
+    ) -> Result<Admitted, Refused> {
+        let addresses = self.resolve(target).await?;
+        let mut last = None;
+        for address in addresses {
+            let attempt = async {
+                match kind {
+                    TunnelKind::Udp => Ok(Opened::Udp(udp_socket(address).await?)),
+                    _ => Ok(Opened::Tcp(TcpStream::connect(address).await?)),
+                }
+            };
+            match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+                Ok(Ok(Opened::Udp(socket))) => return Ok(Admitted::Udp(socket, counted)),
+                Ok(Ok(Opened::Tcp(stream))) => return Ok(Admitted::Tcp(stream, form, counted)),
+                Ok(Err(error)) => last = Some(refusal(&error)),
+                Err(_) => {
+                    let details = format_args!("no answer from {address}").to_string();
+                    last = Some(Refused::of(ProxyError::ConnectionTimeout, details));
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Refused::of(ProxyError::DnsError, "the name has no addresses")))
+    }
+
+    /// Returns the addresses of the target that the policy permits.
+    async fn resolve(&self, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
+        let policy = &self.0.options.policy;
+        let port = target.port;
+        let denied = |refusal: clearway_masque::policy::Refusal| {
+            Refused::new(refusal.status(), refusal.proxy_error(), refusal)
+        };
+        let name = match &target.host {
+            Host::V4(address) => return self.literal((*address).into(), target),
+            Host::V6(address) => return self.literal((*address).into(), target),
+            Host::Name(name) => name,
+        };
+        let admission = policy.check_name(name, port).map_err(denied)?;
+        let lookup = tokio::net::lookup_host((name.as_str(), port.get()));
+        let found = match tokio::time::timeout(CONNECT_TIMEOUT, lookup).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(Refused::of(ProxyError::DnsError, error)),
+            Err(_) => return Err(Refused::of(ProxyError::DnsTimeout, "the resolver is silent")),
+        };
+        let mut refused = None;
+        let mut permitted = Vec::new();
+        for address in found {
+            match policy.check_address(address.ip(), port, admission) {
+                Ok(()) => permitted.push(address),
+                Err(refusal) => refused = Some(denied(refusal)),
+            }
+        }
+        match (permitted.is_empty(), refused) {
+            (true, Some(refused)) => Err(refused),
+            _ => Ok(permitted),
+        }
+    }
+
+    fn literal(&self, address: IpAddr, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
+        match self.0.options.policy.check_literal(address, target.port) {
+            Ok(()) => Ok(vec![SocketAddr::new(address, target.port.get())]),
+            Err(refusal) => Err(Refused::new(refusal.status(), refusal.proxy_error(), refusal)),
+        }
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").field("tunnels", &self.tunnels()).finish_non_exhaustive()
+    }
+}
+
+enum Opened {
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+}
+
+enum Admitted {
+    Udp(UdpSocket, Counted),
+    Tcp(TcpStream, Form, Counted),
+}
+
+/// Opens a socket that sends to and receives from `target` only.
+async fn udp_socket(target: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match target {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(target).await?;
+    Ok(socket)
+}
+
+/// Returns the refusal for an error of a socket.
+fn refusal(error: &io::Error) -> Refused {
+    let kind = match error.kind() {
+        io::ErrorKind::ConnectionRefused => ProxyError::ConnectionRefused,
+        io::ErrorKind::TimedOut => ProxyError::ConnectionTimeout,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            ProxyError::DestinationIpUnroutable
+        }
+        _ => ProxyError::DestinationUnavailable,
+    };
+    Refused::of(kind, error)
+}
+
+/// Returns a tunnel's end as text.
+fn ended(end: &RelayEnd) -> String {
+    match end {
+        RelayEnd::Closed => "closed".to_owned(),
+        RelayEnd::Idle => "idle".to_owned(),
+        RelayEnd::Tunnel(error) => error.to_string(),
+        RelayEnd::Socket(error) => format!("the socket failed: {error}"),
+    }
+}
+
+/// Returns the DNS names of a client's certificate.
+fn certificate_names(chain: &[CertificateDer<'static>]) -> Vec<String> {
+    let Some(first) = chain.first() else { return Vec::new() };
+    let Ok(certificate) = webpki::EndEntityCert::try_from(first) else { return Vec::new() };
+    certificate.valid_dns_names().map(str::to_ascii_lowercase).collect()
+}
+
+impl Served {
+    /// Returns whether the tunnel was opened.
+    pub fn is_opened(&self) -> bool {
+        self.status.is_success()
+    }
+}
+
+/// The code with which a proxy resets tunnels that it cannot continue.
+pub(super) const BROKEN: Code = Code::CONNECT_ERROR;
