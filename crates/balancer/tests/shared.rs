@@ -126,7 +126,7 @@ fn a_connection_in_use_at_one_router_is_not_forgotten_by_others() {
     assert_eq!(scene.route(1, 1001, &short([1; 8])), (server, Means::Learned));
 }
 
-/// Neither invented IDs nor those of one client evict another's connection.
+/// Neither forged connection IDs nor many IDs of one client evict another client's connection.
 #[test]
 fn a_flood_pushes_nothing_out() {
     let mut scene = Scene::new();

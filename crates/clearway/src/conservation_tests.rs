@@ -174,7 +174,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
             raw.client.send_datagram(Bytes::from(datagram)).unwrap();
         }
         raw.world.settle();
-        // Everything arrives at the same moment, or the end arrives after the rest.
+        // Everything arrives at the same time, or the end arrives after the rest.
         if seed % 2 == 0 {
             raw.world.run_for(SECOND);
         }

@@ -85,7 +85,7 @@ impl Relay {
         check_target(to)?;
         let addresses = link.rebind.is_some_and(|rebind| rebind.address);
         if addresses && !matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
-            return Err(Failure::new(format!("cannot send to {to} from changing addresses"))
+            return Err(Failure::new(format!("cannot change the source address of datagrams to {to}"))
                 .advise("--rebind-address works only with a server at 127.0.0.1; omit it to change only the port"));
         }
         let listener =

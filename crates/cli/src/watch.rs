@@ -83,7 +83,7 @@ impl Watch {
     }
 }
 
-/// Returns the stamps of all files; `None` for missing files.
+/// Returns the identity, size and times of each file; `None` for a missing file.
 fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
     files.iter().map(|path| stamp(path).ok()).collect()
 }

@@ -16,8 +16,8 @@ const BURST_TIME: Duration = Duration::from_millis(1);
 /// The maximum burst in bytes, unless ten datagrams are larger: a few system calls, and 0.2 ms at
 /// 10 Gbit/s.
 const MAXIMUM_BURST: u64 = 256 << 10;
-/// The minimum wait of a sender, because waking it earlier would cost more than what it could send
-/// (row 93). Credit that accrues in the meantime is kept.
+/// The minimum time that a sender waits for credit: waking it earlier costs more than sending so
+/// little data is worth (row 93). Credit that accrues in the meantime is kept.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 

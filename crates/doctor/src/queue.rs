@@ -253,14 +253,15 @@ fn halted(losing: &[Interval<'_>]) -> Option<(Why, Certainty)> {
     is_most(drops_of(&is_blocked)).then_some((Why::Blocked, Certainty::Possible))
 }
 
-/// What the reader would have read while it was prevented from running.
+/// How long the reader was prevented from running, and an estimate of the datagrams that it missed
+/// meanwhile.
 struct KeptOff {
     seconds: f64,
     off: f64,
     throttled: f64,
     drops: f64,
-    /// Number of datagrams that the reader would have read in that time at its usual rate, if it
-    /// read any.
+    /// Estimated number of datagrams that the reader missed in that time, at its usual rate; `None`
+    /// if the rate is unknown.
     missed: Option<f64>,
 }
 
@@ -279,7 +280,7 @@ impl KeptOff {
         Some(Self { seconds, off, throttled, drops, missed })
     }
 
-    /// Returns whether the reader would have read all lost datagrams in that time. If this socket's
+    /// Returns whether the reader could have read all lost datagrams in that time. If this socket's
     /// reads are unknown, it is sufficient that the reader was prevented from running for most of
     /// the time.
     fn explains_all(&self) -> bool {
@@ -294,7 +295,8 @@ impl KeptOff {
         self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
     }
 
-    /// Returns whether at least half of the lost datagrams would have been lost in any case.
+    /// Returns whether at least half of the lost datagrams would have been lost even if the reader
+    /// had been able to run.
     fn explains_little(&self) -> bool {
         self.missed.is_some_and(|missed| 2.0 * missed <= self.drops)
     }

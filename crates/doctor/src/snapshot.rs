@@ -32,17 +32,17 @@ impl<T> Reading<T> {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missing {
-    /// Reading it requires a privilege that the process lacks: the privilege's name
+    /// Reading the part requires a privilege that the process lacks. Contains the privilege's name
     /// (`CAP_NET_ADMIN`), and what it would show.
     Right(String),
-    /// A sandbox (seccomp, a service manager's `RestrictAddressFamilies`) denies the process an
-    /// interface that every kernel has: the interface's name (`AF_NETLINK`).
+    /// A sandbox (seccomp, a service manager's `RestrictAddressFamilies`) denies the process access
+    /// to an interface that every kernel provides. Contains the interface's name (`AF_NETLINK`).
     Sandbox(String),
     /// The part is not visible in this network namespace or container.
     Namespace,
     /// This kernel lacks the feature, or has it disabled.
     Kernel,
-    /// The part could not be parsed: the text that was read, shortened.
+    /// The part could not be parsed. Contains the text that was read, shortened.
     Malformed(String),
     /// Reading the part failed with this system error.
     Failed(String),

@@ -110,7 +110,7 @@ pub(super) fn receive(
     match received {
         Ok(count) => {
             if failures.on_success() {
-                tracing::info!("the UDP socket receives again");
+                tracing::info!("the UDP socket is receiving again");
             }
             let after = if socket.may_have_more() { After::More } else { After::Nothing };
             Received { after, datagrams: count as u64, bytes, has_failed: false }

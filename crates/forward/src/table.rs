@@ -115,13 +115,13 @@ pub(super) struct Table {
     /// Timers for checking whether clients are idle. They expire no later than a client may have
     /// been idle for long enough.
     timers: Timers,
-    /// Number of ports that were taken from clients.
+    /// Number of ports taken from clients, to give them to other clients.
     evicted: u64,
 }
 
 impl Table {
-    /// Creates a table with this many ports for each server. A port belongs to a client until the
-    /// client has been idle for this long.
+    /// Creates a table with `ports` ports for each server. A port belongs to a client until the
+    /// client has been idle for `idle`.
     pub(super) fn new(ports: u32, idle: Duration) -> Self {
         Self {
             ports,
@@ -348,7 +348,7 @@ impl Table {
         self.timers.earliest()
     }
 
-    /// Returns how many ports were taken from clients so far.
+    /// Returns the number of ports taken from clients so far, to give them to other clients.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }

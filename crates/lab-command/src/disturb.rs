@@ -53,23 +53,23 @@ pub(super) struct DisturbCommand {
     /// Apply only these disturbances, separated by commas (see below).
     #[arg(long = "disturbance", value_name = "NAMES", value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// Test only this moment, such as datagram:3:client or time:37ms. May be repeated.
+    /// Test only this point, such as datagram:3:client or time:37ms. May be repeated.
     ///
     /// datagram:N:client is the N-th datagram that the client sends, and datagram:N:server the N-th
-    /// that the server sends; times are relative to the first datagram. If there are several
-    /// moments and equally many disturbances, all are applied in a single run, each disturbance at
-    /// its moment.
-    #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
+    /// that the server sends; times are relative to the first datagram. If there are several points
+    /// and equally many disturbances, all are applied in a single run, each disturbance at its own
+    /// point.
+    #[arg(long = "at", value_name = "POINT", requires = "kinds")]
     moments: Vec<At>,
     /// Test this many random pairs of disturbances instead of single ones.
     ///
     /// The number is for each controller and variant; the seed determines the pairs.
     #[arg(long, value_name = "COUNT", conflicts_with = "moments")]
     pairs: Option<u32>,
-    /// Test only every COUNT-th moment, for a quick check.
+    /// Test only every COUNT-th injection point, for a quick check.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
-    /// Test at most this many datagrams of each direction.
+    /// Test at most this many datagrams in each direction.
     ///
     /// Half of them are the first datagrams; the others are evenly spaced.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
@@ -120,7 +120,7 @@ Disturbances:
 
 With --json each line has: scenario, controller, disturbance (pair, for pairs), variant, runs, finished, violations, \
 found (number of runs with a finding, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; \
-null for never), bound_s (the largest bound of any of its runs), worst (the moment of the run that came closest to its \
+null for never), bound_s (the largest bound of any of its runs), worst (the injection point of the run that came closest to its \
 bound or exceeded it most, as options of this command), left_out (number of datagrams that were not tested because there \
 are too many). Findings are printed to standard error.
 
@@ -143,7 +143,7 @@ pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
             immediately",
-        undone: "some moments were not tested",
+        undone: "some injection points were not tested",
     };
     interruptible(move |is_ended| disturb(&command, is_ended), words).await
 }
@@ -246,7 +246,7 @@ impl DisturbCommand {
         let mut runs = runs.peekable();
         let (Some((cell, events)), None) = (runs.next(), runs.peek()) else {
             return Err(Failure::new("--qlog requires a single run, but several are selected")
-                .advise("choose one controller, one variant, one disturbance and one moment"));
+                .advise("choose one controller, one variant, one disturbance and one injection point"));
         };
         let bound = cell.bounds().of(events);
         let variant = Variant { setup: cell.setup(events, bound), ..cell.view.variant.clone() };

@@ -61,7 +61,7 @@ Examples:
     clearway lab run --all
   Run one scenario with ten thousand seeds, for every controller:
     clearway lab sweep collapse --seeds 10000
-  Apply one disturbance at every moment of a connection:
+  Apply one disturbance at every injection point of a connection:
     clearway lab disturb
   Test the load balancer with a thousand changing fleets:
     clearway lab fleet

@@ -7,7 +7,7 @@
 //! `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
 //!
 //! To add a property: add its name and descriptions in `properties/`, a file with the rule, a line
-//! in `rules.rs`, and tests with an event history that violates the property and the closest one
+//! in `rules.rs`, and tests with an event sequence that violates the property and the closest one
 //! that does not.
 
 mod config;

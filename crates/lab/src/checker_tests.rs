@@ -1,4 +1,4 @@
-//! Tests each property with hand-written event histories: one that violates it, and the closest one
+//! Tests each property with hand-written event sequences: one that violates it, and the closest one
 //! that does not.
 
 #[path = "checker_tests/catalogue.rs"]

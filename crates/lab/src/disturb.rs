@@ -1,12 +1,12 @@
-//! Runs a scenario with a single disturbance, once for every possible moment.
+//! Runs a scenario with a single disturbance, once for every possible injection point.
 //!
-//! A bug that stalls a connection permanently often requires one event at one particular moment: a
+//! A bug that stalls a connection permanently often requires one event at one particular time: a
 //! NAT that forgets its mapping right after the last handshake message, or silence that begins with
-//! the last ACK. That moment is hard to predict, and random networks seldom hit it. Therefore all
-//! moments are tried: [`trials`] places each [`Kind`] of disturbance at every datagram of a run, in
-//! both directions, and at every millisecond of its first ten round trips. Each of these runs must
-//! finish within the time that [`Bounds`] derives from the kind and the time of the disturbance,
-//! and must not violate any property of the checker.
+//! the last ACK. That time is hard to predict, and random networks seldom hit it. Therefore all
+//! injection points are tried: [`trials`] places each [`Kind`] of disturbance at every datagram of
+//! a run, in both directions, and at every millisecond of its first ten round trips. Each of these
+//! runs must finish within the time that [`Bounds`] derives from the kind and the time of the
+//! disturbance, and must not violate any property of the checker.
 //!
 //! Until the disturbance, a run is identical to the undisturbed one, datagram for datagram, because
 //! the same seed yields the same random numbers.
@@ -31,12 +31,12 @@ pub use event::{At, Event};
 pub use judge::{Fault, Tally, judge};
 pub use kind::{Kind, Remedy, UnknownName};
 
-/// The disturbances and moments to try.
+/// The disturbances and injection points to try.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The kinds of disturbances to try.
     pub kinds: Vec<Kind>,
-    /// The step between moments: only every n-th moment is tried. Must be at least 1. Each
+    /// The step between injection points: only every n-th point is tried. Must be at least 1. Each
     /// disturbance starts at a different offset.
     pub every: usize,
     /// The maximum number of datagrams to try in each direction. If the run has more, half of the
@@ -45,7 +45,8 @@ pub struct Choice {
 }
 
 impl Default for Choice {
-    /// Returns every disturbance at every moment, with at most 1000 datagrams in each direction.
+    /// Returns every disturbance at every injection point, with at most 1000 datagrams in each
+    /// direction.
     fn default() -> Self {
         Self { kinds: Kind::ALL.to_vec(), every: 1, datagrams: 1000 }
     }

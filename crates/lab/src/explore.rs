@@ -1,4 +1,4 @@
-//! An exhaustive search in a small scope: for every controller, every history of a few moves.
+//! An exhaustive search in a small scope: every sequence of a few moves, for every controller.
 //!
 //! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
 //! [`Move`]s up to some length is run with one real [`Controller`], pacer and sampler. States that
@@ -35,7 +35,7 @@ pub struct Explored {
     pub cycles: usize,
     /// The first few violations.
     pub faults: Vec<Found>,
-    /// Whether all histories of the requested depth were explored.
+    /// Whether all sequences of moves of the requested depth were explored.
     pub is_complete: bool,
 }
 
@@ -46,14 +46,14 @@ impl Explored {
     }
 }
 
-/// A violation, and the history that leads to it.
+/// A violation, and the sequence of moves that leads to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The ID of the violated property.
     pub property: &'static str,
     /// The observation that contradicts the property.
     pub explanation: String,
-    /// The state in which the history begins.
+    /// The state in which the sequence begins.
     pub root: Root,
     /// The moves, including the last one.
     pub path: Vec<Move>,
@@ -72,7 +72,7 @@ pub struct Root {
 /// The depth of a search, and its number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// The maximum number of moves in a history.
+    /// The maximum number of moves in a sequence.
     pub depth: usize,
     /// The number of threads, at least one. It does not affect the results.
     pub threads: usize,
@@ -81,19 +81,19 @@ pub struct Manner {
 /// The progress of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The number of moves in the histories that are being explored.
+    /// The number of moves in the sequences that are being explored.
     pub length: usize,
-    /// The number of histories of this length that have been explored, each leading to a different
+    /// The number of sequences of this length that have been explored, each leading to a different
     /// state.
     pub done: usize,
-    /// The total number of histories of this length.
+    /// The total number of sequences of this length.
     pub all: usize,
     /// The number of states reached so far.
     pub states: usize,
 }
 
-/// Explores all histories with `algorithm`, like [`explore`]. Returns `None` if this crate does not
-/// know the algorithm.
+/// Explores all sequences of moves with `algorithm`, like [`explore`]. Returns `None` if this crate
+/// does not know the algorithm.
 pub fn explore_algorithm(
     algorithm: Algorithm,
     manner: Manner,
@@ -108,8 +108,8 @@ pub fn explore_algorithm(
     }
 }
 
-/// Explores all histories with controllers created by `make`. States that report equal values
-/// ([`Inspect`]) are considered equal.
+/// Explores all sequences of moves with controllers created by `make`. States that report equal
+/// values ([`Inspect`]) are considered equal.
 ///
 /// `on_progress` is called periodically. When `is_ended` is set, the search ends soon and returns
 /// its results so far. It also ends after the first few violations, because deeper ones follow from

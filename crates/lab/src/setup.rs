@@ -114,7 +114,7 @@ pub struct EndSetup {
     pub max_connection_receive_window: u64,
     /// The maximum number of written bytes that are buffered until they are acknowledged.
     pub send_buffer: u64,
-    /// The moments at which the application requests key updates (RFC 9001 §6.1). A request has no
+    /// The points at which the application requests key updates (RFC 9001 §6.1). A request has no
     /// effect while the connection cannot update its keys.
     pub key_updates: Vec<Moment>,
     /// The migrations that the application requests, in this order; only for clients.
@@ -182,7 +182,7 @@ impl Default for EndSetup {
 /// A change to a client's host, or to the path of the socket with which the connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostChange {
-    /// The moment of the change.
+    /// The point at which the change happens.
     pub at: Moment,
     /// The failure; `None` if only the application migrates.
     pub fault: Option<HostFault>,
@@ -211,7 +211,7 @@ pub enum HostFault {
 /// A migration initiated by a client (RFC 9000 §9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
-    /// The moment at which the application requests the migration. If the connection cannot migrate
+    /// The point at which the application requests the migration. If the connection cannot migrate
     /// yet, the application repeats the request at each event.
     pub at: Moment,
     /// The client's new address.

@@ -36,7 +36,7 @@ pub struct End {
     /// Whether the congestion window has ever been at its controller's minimum, as reported by a
     /// stack without an observer.
     reached_floor: bool,
-    /// The future moments at which the endpoint updates its keys.
+    /// The future points at which the endpoint updates its keys.
     key_updates: Vec<Moment>,
     /// The migrations that have not begun yet.
     migrations: VecDeque<Migration>,
@@ -69,7 +69,7 @@ impl End {
         }
     }
 
-    /// Sets the moments at which the endpoint updates its keys.
+    /// Sets the points at which the endpoint updates its keys.
     pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
         Self { key_updates, ..self }
     }
@@ -589,8 +589,8 @@ impl World {
     }
 }
 
-/// Returns when a moment occurs, if that is known. The moment of a datagram is known only once it
-/// has occurred.
+/// Returns the time of `moment`, if it is known. The time of a datagram is known only once the
+/// datagram has been sent.
 fn time_of(moment: Moment, link: &Link) -> Option<Timestamp> {
     match moment {
         Moment::After(after) => link.first_entry().map(|first| first + after),

@@ -1,4 +1,4 @@
-//! One-time events on a link, at moments chosen in advance.
+//! One-time events on a link, at points chosen in advance.
 
 use core::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{Reorder, Way};
 /// [`Conditions`](crate::Conditions).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
-    /// The moment at which the event happens.
+    /// The point at which the event happens.
     pub moment: Moment,
     /// The effect of the event.
     pub effect: Effect,
 }
 
-/// A moment in the lifetime of a link.
+/// A point in the lifetime of a link: a datagram or a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
     /// The entry of a given datagram, the first one to be affected.
@@ -27,7 +27,7 @@ pub enum Moment {
         /// The datagram's position among the datagrams of that direction, counted from one.
         number: u64,
     },
-    /// A time after the first datagram in either direction.
+    /// This time after the first datagram in either direction.
     After(Duration),
 }
 

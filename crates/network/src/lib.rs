@@ -4,8 +4,8 @@
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
 //! duplication, corruption, maximum datagram size, and changes to the ECN field. A [`Rebind`] makes
 //! the NAT in front of the client change its mapping; a [`Disturbance`] happens once, at a chosen
-//! moment. The lab drives a link in virtual time; a relay drives the same link in real time over
-//! UDP sockets.
+//! point. The lab drives a link in virtual time; a relay drives the same link in real time over UDP
+//! sockets.
 //!
 //! ```
 //! use clearway_network::{Conditions, Datagram, Ecn, Link, LinkConfig, Way, parse_rate};

@@ -20,7 +20,7 @@ pub struct LinkConfig {
     pub to_client: Conditions,
     /// Flows with additional delay. If a flow is listed twice, the first entry applies.
     pub flows: Vec<FlowDelay>,
-    /// The changes of the client's NAT mapping; `None` for none.
+    /// Changes to the client's NAT mapping; `None` if it never changes.
     pub rebind: Option<Rebind>,
     /// One-time events on the link.
     pub disturbances: Vec<Disturbance>,

@@ -295,7 +295,7 @@ fn the_state_lane_begins_with_the_initial_state_of_a_sender() {
         let (names, begin) = lane(&[at(0, parameters), at(90, window(24_000))]);
         assert_eq!((names, begin), (json!([initial]), vec![0.0]));
     }
-    // If a trace logs its first state at the same moment, no other state precedes it.
+    // If a trace logs its first state at the same time, no other state precedes it.
     let first = at(1, state(CongestionState::Recovery));
     let (_, begin) = lane(&[at(1, window(12_000)), first, at(9, window(12_000))]);
     assert_eq!(begin, [1.0]);

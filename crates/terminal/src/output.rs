@@ -117,7 +117,7 @@ pub fn width() -> Option<usize> {
 }
 
 /// Prints a result, which may have several lines, on standard output, and waits until it is
-/// written. Do not call it on a thread that serves others.
+/// written. This blocks: do not call it on a thread that serves connections.
 ///
 /// # Errors
 ///

@@ -104,7 +104,7 @@ pub fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failure.advise(format!("make room, or choose another path with {option}"))
+            failure.advise(format!("free some disk space, or choose another path with {option}"))
         }
         _ => failure.advise(format!("choose another path with {option}")),
     }

@@ -337,9 +337,9 @@ impl Streams {
         self.table.has_bidirectional()
     }
 
-    /// Returns how many bytes the peer makes the streams keep: received bytes whose credit was not
-    /// returned, gaps included; written bytes that are not acknowledged; and the states of the
-    /// streams.
+    /// Returns the number of bytes that the peer makes the streams keep in memory: received data
+    /// whose flow control credit has not been returned, including gaps; written data that is not
+    /// acknowledged; and stream states.
     pub(crate) fn held(&self) -> u64 {
         let window = self.flow.receive_window();
         let received = window.received().saturating_sub(window.consumed());

@@ -33,7 +33,7 @@ pub(super) enum Judge {
     Scenario { name: String, variant: String, controller: String, seeds: u32 },
     /// A property that compares several runs.
     Across { property: String, controller: String },
-    /// An exhaustive search of all histories with at most `depth` events.
+    /// An exhaustive search of all sequences of at most `depth` moves.
     Explore { controller: String, depth: u8 },
     /// Simulated fleets behind load balancers, with this many seeds.
     Fleet { seeds: u32 },

@@ -216,8 +216,8 @@ pub(super) struct Exchange {
     pub(super) is_tunnel: bool,
     /// Whether the exchange is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
-    /// Whether the client waits for 100 (Continue) before it sends content (RFC 9110 §10.1.1), and
-    /// has not received it.
+    /// Whether the client is still waiting for 100 (Continue) before it sends content (RFC 9110
+    /// §10.1.1).
     pub(super) expects_continue: bool,
     /// Whether the task has passed on the header section of the final response.
     pub(super) has_response: bool,

@@ -166,7 +166,7 @@ impl Gate {
     }
 }
 
-/// A server that has issued a session to a client.
+/// A test site with the keys of its server's tickets, and a client with a session from this server.
 pub(crate) struct Known {
     pub(crate) site: Site,
     pub(crate) keys: TicketKeys,

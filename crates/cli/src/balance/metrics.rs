@@ -140,7 +140,7 @@ const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_learned",
         MetricType::Counter,
-        "Connection IDs learned from servers without server ID",
+        "Connection IDs learned from servers that have no server ID",
         |it| it.learned_ids,
     ),
     ("retries", MetricType::Counter, "Initial packets answered with a Retry", |it| it.gate.retries),

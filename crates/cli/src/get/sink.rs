@@ -166,7 +166,7 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failure.advise("make room, or choose another path with --output")
+            failure.advise("free some disk space, or choose another path with --output")
         }
         _ => failure,
     }
@@ -269,7 +269,7 @@ mod tests {
         let errors = [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::FBIG, false)];
         for (errno, is_told) in errors {
             let error = unwritten(Path::new("file"), &errno.into()).to_string();
-            assert_eq!(error.contains("make room"), is_told, "{error}");
+            assert_eq!(error.contains("free some disk space"), is_told, "{error}");
         }
     }
 

@@ -296,7 +296,8 @@ fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case
     }
 }
 
-/// Responses begin, wait, give up, release memory and end in any order.
+/// Checks random sequences in which responses begin, wait for memory, give up, release memory and
+/// end.
 #[tokio::test]
 async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
     for seed in 0..300 {

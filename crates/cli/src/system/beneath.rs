@@ -1,5 +1,5 @@
-//! Opens files below a directory name by name, so that no link is followed, on systems whose kernel
-//! has no call for this.
+//! Opens files below a directory one path component at a time, so that no symbolic link is
+//! followed, on systems whose kernel has no system call for this.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,11 +13,12 @@ use rustix::io::Errno;
 
 use super::Kind;
 
-/// Returns the kind of file at `names` below the directory `root`.
+/// Returns the kind of file at the path `names` below the directory `root`.
 ///
 /// # Errors
 ///
-/// Returns an error if one of the names is a link (see [`is_link`]), or does not exist.
+/// Returns an error if a component of the path is a symbolic link (see [`is_link`]), or does not
+/// exist.
 pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
     match folder_of(root, names)? {
         (_, None) => Ok(Kind::Folder),
@@ -25,11 +26,12 @@ pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
     }
 }
 
-/// Opens the file at `names` below the directory `root` for reading.
+/// Opens the file at the path `names` below the directory `root` for reading.
 ///
 /// # Errors
 ///
-/// Returns an error if one of the names is a link (see [`is_link`]), or the file cannot be opened.
+/// Returns an error if a component of the path is a symbolic link (see [`is_link`]), or the file
+/// cannot be opened.
 pub(crate) fn open_beneath(root: &Path, names: &Path) -> io::Result<File> {
     let (folder, name) = folder_of(root, names)?;
     let name = name.ok_or(io::ErrorKind::IsADirectory)?;
@@ -40,8 +42,8 @@ pub(crate) fn open_beneath(root: &Path, names: &Path) -> io::Result<File> {
     Ok(folder.open_with(name, &options)?.into_std())
 }
 
-/// Opens the directory that contains the last one of `names`. Returns the directory and this name,
-/// which is `None` if there are no names.
+/// Opens the directory that contains the last component of the path `names`. Returns the directory
+/// and this component, which is `None` if the path is empty.
 fn folder_of<'a>(root: &Path, names: &'a Path) -> io::Result<(Dir, Option<&'a OsStr>)> {
     let mut folder = Dir::open_ambient_dir(root, ambient_authority())?;
     let mut names = names.iter().peekable();
@@ -55,8 +57,8 @@ fn folder_of<'a>(root: &Path, names: &'a Path) -> io::Result<(Dir, Option<&'a Os
     Ok((folder, None))
 }
 
-/// Returns the metadata of a directory's entry, unless it is a link. If it is replaced by a link
-/// later, opening it fails.
+/// Returns the metadata of a directory's entry, unless the entry is a symbolic link. If it is
+/// replaced by a symbolic link later, opening it fails.
 fn look(folder: &Dir, name: &OsStr) -> io::Result<Metadata> {
     let metadata = folder.symlink_metadata(name)?;
     match metadata.is_symlink() {
@@ -75,7 +77,7 @@ impl From<FileType> for Kind {
     }
 }
 
-/// Returns whether opening a path failed because of a link.
+/// Returns whether opening a path failed because of a symbolic link.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "tests run only the other functions"))]
 pub(crate) fn is_link(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::LOOP)

@@ -14,21 +14,23 @@ use super::Kind;
 #[cfg(test)]
 use super::beneath;
 
-/// Returns the kind of file at `names` below the directory `root`. Nothing is read or opened, not
-/// even a device or pipe.
+/// Returns the kind of file at the path `names` below the directory `root`. Nothing is read or
+/// opened, not even a device or pipe.
 ///
 /// # Errors
 ///
-/// Returns an error if one of the names is a link (see [`is_link`]), or does not exist.
+/// Returns an error if a component of the path is a symbolic link (see [`is_link`]), or does not
+/// exist.
 pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
     Ok(open_as(root, names, OFlags::PATH)?.metadata()?.file_type().into())
 }
 
-/// Opens the file at `names` below the directory `root` for reading.
+/// Opens the file at the path `names` below the directory `root` for reading.
 ///
 /// # Errors
 ///
-/// Returns an error if one of the names is a link (see [`is_link`]), or the file cannot be opened.
+/// Returns an error if a component of the path is a symbolic link (see [`is_link`]), or the file
+/// cannot be opened.
 pub(crate) fn open_beneath(root: &Path, names: &Path) -> io::Result<File> {
     // If the file has been replaced by a pipe, opening it must not block.
     open_as(root, names, OFlags::RDONLY | OFlags::NONBLOCK)
@@ -59,7 +61,7 @@ fn open_step_by_step(root: &Path, names: &Path) -> io::Result<File> {
     Ok(step_by_step(root, names, OFlags::RDONLY | OFlags::NONBLOCK)?.into())
 }
 
-/// Opens `path` below `folder` name by name, so that no link is followed.
+/// Opens `path` below `folder` one component at a time, so that no symbolic link is followed.
 fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let mut names = path.components().peekable();
     while let Some(name) = names.next() {
@@ -67,7 +69,7 @@ fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::
         let flags = if is_last { flags } else { OFlags::PATH | OFlags::CLOEXEC };
         folder = openat(&folder, name.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
         let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
-        // With O_PATH, the link itself would be opened.
+        // With O_PATH, openat opens the symbolic link itself.
         if kind == rustix::fs::FileType::Symlink {
             return Err(Errno::LOOP);
         }
@@ -75,7 +77,7 @@ fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::
     Ok(folder)
 }
 
-/// Returns whether opening a path failed because of a link.
+/// Returns whether opening a path failed because of a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     let is = |errno| Errno::from_io_error(error) == Some(errno);
     is(Errno::LOOP) || is(Errno::XDEV)

@@ -7,7 +7,8 @@ use clearway::MemoryBudget;
 
 pub(crate) use super::beneath::{is_link, kind_beneath, open_beneath};
 
-/// The default memory budget of a server's connections, in bytes: the available memory is unknown.
+/// The default memory budget of a server's connections, in bytes. It is constant, because the
+/// available memory is unknown on these systems.
 const CONNECTION_MEMORY: u64 = 1 << 30;
 
 /// Does nothing: a thread cannot choose the precision of its timers.

@@ -108,7 +108,7 @@ fn get_on_a_host(setup: &str, address: &str) -> Option<String> {
     Some(errors)
 }
 
-/// Errors of this host itself are not attributed to a server that is down or silent.
+/// Checks that a local error is not reported as a server that is down or silent.
 #[test]
 fn a_host_that_cannot_send_says_why() {
     let firewall = "nft add table ip clearway

@@ -356,7 +356,7 @@ fn a_file_system_that_is_full_or_read_only_is_reported() {
             let case = format!("{} {options}: {}", content.len(), errors(&output));
             assert_eq!(output.status.success(), fits, "{case}");
             let is_full = !fits && !options.starts_with("ro");
-            assert_eq!(case.contains("make room"), is_full, "{case}");
+            assert_eq!(case.contains("free some disk space"), is_full, "{case}");
             let mut expected = if fits { content.clone() } else { Vec::new() };
             expected.extend(if fits { b"1\n" } else { b"0\n" });
             assert!(output.stdout == expected, "{case}");

@@ -63,7 +63,7 @@ fn the_death_spiral_does_not_begin() {
 
 #[test]
 fn every_window_grows_half_a_datagram_per_clean_round() {
-    // L1 holds for any window and any earlier history.
+    // L1 holds for any window and any earlier events.
     for algorithm in LOSS_BASED {
         for eighths in 16..160 {
             let initial = Some(eighths * SIZE / 8 * 10 / 7);

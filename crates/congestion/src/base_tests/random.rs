@@ -150,7 +150,7 @@ fn sender(cubic: bool, initial: u64) -> (Algorithm, Sender) {
     (algorithm, sender)
 }
 
-/// A history found by the random search.
+/// A sequence of events that the random search found.
 #[test]
 fn the_curve_comes_to_what_was_seen_from_a_longer_round_trip() {
     let (_, mut sender) = sender(true, 43);

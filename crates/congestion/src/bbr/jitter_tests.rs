@@ -43,8 +43,8 @@ fn acknowledge(jitter: &mut Jitter, at: u64, indexes: &[u64]) {
     });
 }
 
-/// Acknowledges a round of eight packets starting with `first`, one of which is overtaken for 40
-/// ms, or 5 ms on average.
+/// Acknowledges a round of eight packets starting with `first`. That packet is acknowledged 40 ms
+/// after the next one, which makes the mean delay 5 ms.
 fn round_with_one_late(jitter: &mut Jitter, first: u64, at: u64) {
     acknowledge(jitter, at, &[first + 1]);
     acknowledge(jitter, at + 40, &[first]);

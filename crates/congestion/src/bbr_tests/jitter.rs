@@ -29,10 +29,10 @@ fn jitter_that_reorders_does_not_starve_the_path() {
     }
 }
 
-/// The mean delay is added, not the maximum, and the path's own queue adds nothing to it. The mean
-/// is 15 ms. The first packet to overtake it arrives 5 ms after the packet was sent (one of the ten
-/// packets sent by then is that fast), and marks are 2.5 ms apart. This leaves 9 ms, with a
-/// deviation of 1.4 ms in a round of 40 packets.
+/// Checks that the measured delay is the mean, not the maximum, and excludes the path's queue. A
+/// packet is delayed by 15 ms on average. The first packet that overtakes it arrives 5 ms after it
+/// was sent (one of the ten packets sent by then is that fast), and marks are 2.5 ms apart. The
+/// expected result is therefore 9 ms, with a deviation of 1.4 ms in a round of 40 packets.
 #[test]
 fn the_mean_delay_of_reordering_is_measured() {
     for seed in 0..20 {

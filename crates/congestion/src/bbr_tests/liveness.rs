@@ -1,4 +1,4 @@
-//! Tests that a flow returns to the path's rate after any history (L1, L2, L6, L7, M6).
+//! Tests that a flow returns to the path's rate after any sequence of events (L1, L2, L6, L7, M6).
 
 use clearway_units::Random;
 

@@ -12,8 +12,8 @@ pub(super) struct Recovery {
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
-    /// The bytes that may be sent beyond the delivered bytes: the retransmission at the start, a
-    /// datagram per safe event, probes, and the difference to the minimum window.
+    /// The bytes that may be sent in addition to the delivered bytes: the retransmission at the
+    /// start, a datagram per safe ACK, probes, and the minimum window.
     beyond: u64,
 }
 

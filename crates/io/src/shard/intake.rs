@@ -47,7 +47,7 @@ impl Intake<'_> {
             match received {
                 Ok(count) => {
                     if failures.on_success() {
-                        tracing::info!("the UDP socket receives again");
+                        tracing::info!("the UDP socket is receiving again");
                     }
                     self.statistics.datagrams_received += count as u64;
                     self.statistics.batches_received += u64::from(count > 0);

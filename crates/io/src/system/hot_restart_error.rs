@@ -26,8 +26,8 @@ pub enum HotRestartError {
         /// The requested addresses.
         asked: Vec<SocketAddr>,
     },
-    /// The running process issues connection IDs of another form. Either both processes must use
-    /// QUIC-LB (`QuicLb`) with IDs of the same length, or neither.
+    /// The running process issues connection IDs in a different format. Either both processes must
+    /// use QUIC-LB (`QuicLb`) with IDs of the same length, or neither.
     ConnectionIds {
         /// The length of the running process's IDs in octets, if it uses QUIC-LB.
         running: Option<usize>,

@@ -42,7 +42,7 @@ struct Seen {
 
 /// Compares a setup with each of [`TURNS`], using seed 0: the sender's delivery rate samples and
 /// the first flow's completion time. Some network condition, such as a timer tick, should make
-/// datagrams arrive at the same moment.
+/// datagrams arrive at the same time.
 ///
 /// # Errors
 /// Returns an error if there is no flow.
@@ -73,7 +73,7 @@ fn judge(seen: &[(Turns, Seen)]) -> Verdict {
         property: Property::M4,
         figure,
         bound: BOUND,
-        details: format!("{what}, batches of {}, acting {:?}", turns.batch, turns.acting),
+        details: format!("{what}, with batches of {} and acting {:?}", turns.batch, turns.acting),
     };
     let verdicts = seen.iter().flat_map(|(turns, seen)| {
         let times = format!("{}, not {}", text(seen.took), text(reference.took));

@@ -2,8 +2,8 @@
 //!
 //! When everything happens at exact times, a controller may get stuck in a cycle that the smallest
 //! irregularity would break, or may escape a stall only because of such a cycle. A published bug: a
-//! CUBIC implementation that treated every moment without bytes in flight as idle time got stuck
-//! only if nothing disturbed the timing.
+//! CUBIC implementation that treated any time without bytes in flight as idle time got stuck only
+//! if nothing disturbed the timing.
 
 use core::time::Duration;
 

@@ -9,7 +9,7 @@ use self::catalogue::entry;
 /// violate it. M and F: comparisons of runs or flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "`meaning` and `method` say what each is")]
+#[expect(missing_docs, reason = "`meaning` and `method` describe each property")]
 pub enum Property {
     S1,
     S2,

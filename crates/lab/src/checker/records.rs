@@ -186,8 +186,8 @@ impl Reception {
         self.last[space as usize].is_some_and(|(_, is_newest)| is_newest)
     }
 
-    /// Returns whether a packet received at this moment is newer, in some space, than everything
-    /// received before; also returns true if nothing was received.
+    /// Returns whether a packet received at `now` is newer, in some space, than everything received
+    /// before; also returns true if nothing was received.
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
         present.peek().is_none() || present.any(|(_, is_newest)| *is_newest)

@@ -24,7 +24,7 @@ fn sets_hold_what_is_put_into_them() {
 
 #[test]
 fn a_property_that_is_off_is_not_checked() {
-    // The same history as in S2's test.
+    // The same event sequence as in S2's test.
     let mut story = Story::new("reno", Property::S3);
     story.send(11);
     assert_eq!(story.violation(), None);

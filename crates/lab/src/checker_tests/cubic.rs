@@ -10,8 +10,8 @@ use crate::checker::Property::S24;
 use crate::run::{Extras, run};
 use crate::setup::{Setup, Traffic};
 
-/// Returns a history with a hundred datagrams in flight, one of which is lost: W_max and cwnd_prior
-/// are 100, cwnd_epoch is 70, and K is cbrt(30 / 0.4) = 4.217 s.
+/// Returns an event sequence with a hundred datagrams in flight, one of which is lost: W_max and
+/// cwnd_prior are 100, cwnd_epoch is 70, and K is cbrt(30 / 0.4) = 4.217 s.
 fn reduced() -> Story {
     let mut story = Story::new("cubic", S24);
     story.hold();
@@ -50,7 +50,7 @@ fn concave(rounds: u32) -> f64 {
     curve(100.0, 75.0_f64.cbrt(), rounds)
 }
 
-/// Returns the verdict on a history with the given `windows`.
+/// Returns the verdict on an event sequence with the given `windows`.
 fn verdict(mut story: Story, windows: impl IntoIterator<Item = f64>) -> Option<&'static str> {
     follow(&mut story, windows);
     story.violation()

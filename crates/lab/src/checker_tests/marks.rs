@@ -9,7 +9,7 @@ use crate::checker::Property::{self, L1, L10, S4, S14, S16, S26};
 
 const FAILED: EcnState = EcnState::Failed(EcnFailure::AllLost);
 
-/// Asserts that a history respects L10 if `is_right`, and that it violates L10 otherwise.
+/// Asserts that an event sequence respects L10 if `is_right`, and that it violates L10 otherwise.
 fn judge(is_right: bool, tell: impl FnOnce(&mut Story)) {
     match is_right {
         true => respects(L10, tell),

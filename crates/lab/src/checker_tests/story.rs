@@ -1,4 +1,4 @@
-//! A hand-written event history, as observed at a server that sends a download.
+//! A hand-written event sequence, as observed at a server that sends a download.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// The event history of a server's connection, reported one observation at a time.
+/// The event sequence of a server's connection, reported one observation at a time.
 pub(crate) struct Story {
     checker: Checker,
     server: Box<dyn Observer>,
@@ -61,7 +61,7 @@ pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
 }
 
 impl Story {
-    /// The endpoint that the history describes.
+    /// The endpoint that the sequence describes.
     pub(crate) const SERVER: EndId = SERVER;
 
     /// Begins a connection with the controller `controller`, whose handshake is confirmed at 1 s.
@@ -408,7 +408,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketReceived(of(&buffer[..length])));
     }
 
-    /// Ends the client's turn, leaving its next deadline `deadline` from now.
+    /// Ends the client's turn. The client's next deadline is `deadline` from now.
     pub(crate) fn settle_client(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, CLIENT, deadline, 0);
@@ -484,7 +484,7 @@ impl Story {
         self.tell(&Observation::TimerUpdated { timer: TimerKind::Pacing, change });
     }
 
-    /// Ends the server's turn, leaving its next deadline `deadline` from now.
+    /// Ends the server's turn. The server's next deadline is `deadline` from now.
     pub(crate) fn settle(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, SERVER, deadline, self.written);
@@ -557,14 +557,14 @@ fn ecn_counts([ect0, ect1, ce]: [u32; 3]) -> frame::EcnCounts {
     frame::EcnCounts { ect0: ect0.into(), ect1: ect1.into(), ce: ce.into() }
 }
 
-/// Asserts that the history violates the only property that is checked.
+/// Asserts that the sequence violates the only property that is checked.
 pub(crate) fn violates(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);
-    assert_eq!(story.violation(), Some(only.id()), "the history should not pass");
+    assert_eq!(story.violation(), Some(only.id()), "the sequence should not pass");
 }
 
-/// Asserts that the history does not violate the only property that is checked.
+/// Asserts that the sequence does not violate the only property that is checked.
 pub(crate) fn respects(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);

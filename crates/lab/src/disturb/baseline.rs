@@ -1,4 +1,4 @@
-//! The undisturbed run, from which moments and time limits are derived.
+//! The undisturbed run, from which injection points and time limits are derived.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Baseline {
     samples: Vec<Sample>,
 }
 
-/// The time between two samples, and between two moments that are given as times.
+/// The time between two samples, and between two injection points that are given as times.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The maximum number of samples in the longest run that the setup allows.
 const MOST_SAMPLES: u32 = 100_000;
@@ -40,7 +40,7 @@ impl Baseline {
         self.outcome.network.of(way).received
     }
 
-    /// Returns a time shortly before `moment`.
+    /// Returns a time shortly before the injection point `moment`.
     pub(super) fn time_before(&self, moment: Moment) -> Duration {
         match moment {
             Moment::After(after) => after,

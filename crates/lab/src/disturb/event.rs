@@ -1,4 +1,4 @@
-//! A disturbance and its moment: the text form, and the change to a setup.
+//! A disturbance and its injection point: the text form, and the change to a setup.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,17 +11,17 @@ use super::kind::UnknownName;
 use crate::end::Side;
 use crate::setup::Setup;
 
-/// One disturbance at one moment.
+/// One disturbance at one injection point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// The kind of disturbance.
     pub kind: Kind,
-    /// The moment of the disturbance.
+    /// The injection point of the disturbance.
     pub at: At,
 }
 
-/// A moment in a run. In text form, `datagram:12:client` is the twelfth datagram that the client
-/// sends, and `time:37ms` is 37 ms after the first datagram.
+/// An injection point in a run. In text form, `datagram:12:client` is the twelfth datagram that the
+/// client sends, and `time:37ms` is 37 ms after the first datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct At(pub Moment);
 
@@ -66,7 +66,7 @@ impl FromStr for At {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         moment(text).map(Self).ok_or_else(|| {
             UnknownName(format!(
-                "invalid moment {text:?}: expected for example datagram:12:client, \
+                "invalid injection point {text:?}: expected for example datagram:12:client, \
                  datagram:12:server, or time:37ms"
             ))
         })

@@ -9,7 +9,7 @@ use clearway_network::{Disturbance, Effect, Fate, LinkConfig, Moment, Probabilit
 use crate::end::Side;
 use crate::setup::{HostChange, HostFault, Setup};
 
-/// A kind of disturbance, without its moment.
+/// A kind of disturbance, without its injection point.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// The NAT in front of the client forgets the client's port.
@@ -47,7 +47,8 @@ pub enum Remedy {
     Migrates,
 }
 
-/// An error: no disturbance or moment has this name. The message lists the valid names.
+/// An error: no disturbance has this name, or an injection point is malformed. The message
+/// describes the valid values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownName(pub(super) String);
@@ -147,8 +148,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether the disturbance affects a single datagram, so that its moment must be a
-    /// datagram.
+    /// Returns whether the disturbance affects a single datagram, so that its injection point must
+    /// be a datagram.
     pub const fn needs_datagram(self) -> bool {
         matches!(
             self,
@@ -189,7 +190,7 @@ impl Kind {
 }
 
 impl Kind {
-    /// Adds a change of the client's host to `setup`. Enables path MTU discovery if the change
+    /// Adds a change to the client's host to `setup`. Enables path MTU discovery if the change
     /// requires smaller datagrams.
     fn put_host_change(self, at: Moment, setup: &mut Setup) {
         let (fault, remedy) = match self {
@@ -219,8 +220,8 @@ impl Kind {
     }
 }
 
-/// Affects the datagram whose entry into the network is `moment`; if `moment` is a time, affects
-/// the next datagram to the client.
+/// Returns the effect on the datagram given by `moment`. If `moment` is a time, this is the next
+/// datagram to the client.
 const fn one(moment: Moment, fate: Fate) -> Effect {
     let way = match moment {
         Moment::Datagram { way, .. } => way,

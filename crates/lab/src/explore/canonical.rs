@@ -20,8 +20,8 @@
 //! # Abstractions
 //!
 //! The following rules merge states that may develop differently. Only the state that was reached
-//! first, by the shortest history, is explored; the consequences of the others may be missed. Every
-//! reported fault occurred in a real history.
+//! first, by the shortest sequence of moves, is explored; the consequences of the others may be
+//! missed. Every reported fault occurred in a real sequence of moves.
 //!
 //! - Times and durations, including the smoothed RTT, are distinguished by how often they can be
 //!   halved before they are shorter than half a round trip. The time on CUBIC's curve is counted in

@@ -1,4 +1,4 @@
-//! The state at the end of a history, together with the states leading to it.
+//! The state at the end of a sequence of moves, and the states before each move.
 
 use clearway_congestion::{Controller, ControllerParameters};
 
@@ -17,7 +17,7 @@ pub(super) struct State<C> {
     pub(super) reduction: LastReduction,
 }
 
-/// Moves from history to history. Consecutive histories share a prefix, so only the rest is
+/// Moves from one sequence to the next. Consecutive sequences share a prefix, so only the rest is
 /// recomputed.
 pub(super) struct Cursor<'a, C, F> {
     make: &'a F,
@@ -66,8 +66,8 @@ impl<C: Controller> State<C> {
         for step in opening {
             if sender.permits(*step) {
                 let made = sender.make(*step);
-                // The moves to the root are part of other histories, and violations are reported
-                // for those.
+                // The moves to the root are part of other sequences, and violations are reported
+                // there.
                 let _ = rules.check(&made, &mut reduction);
             }
         }

@@ -1,6 +1,6 @@
 //! Liveness: from every state, with data waiting and without loss, the window must grow.
 //!
-//! Records the number of rounds within which the window grows. Another history that reaches the
+//! Records the number of rounds within which the window grows. Another sequence that reaches the
 //! same state with the same window needs that many additional rounds.
 
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
-//! The breadth-first search: it explores all histories of one length before any longer one.
+//! The breadth-first search: it explores all sequences of moves of one length before any longer
+//! one.
 //!
-//! A state is not stored. It is represented by the history that reached it first. The previous
+//! A state is not stored. It is represented by the sequence that reached it first. The previous
 //! state's number and the move take eight bytes, and the canonical form takes eight more. The state
 //! is reconstructed when it is explored.
 
@@ -209,7 +210,7 @@ where
         })
     }
 
-    /// Returns the root of a state's history, and its moves.
+    /// Returns the root from which a state was reached, and the moves from there.
     fn path(&self, number: usize) -> (Root, Vec<Move>) {
         let mut node = self.nodes[number];
         let mut moves = Vec::with_capacity(self.manner.depth);

@@ -1,4 +1,5 @@
-//! A single disturbance at some moments of small transfers: a sample of the runs of `clearway lab disturb`.
+//! Tests a single disturbance at some injection points of small transfers: a sample of the runs of
+//! `clearway lab disturb`.
 
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;

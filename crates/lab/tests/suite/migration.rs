@@ -44,7 +44,7 @@ fn slowest(outcomes: &[Outcome]) -> Duration {
     outcomes.iter().filter_map(|outcome| outcome.flows[0].took).max().unwrap()
 }
 
-/// The first moments are within the handshake; in these cases, the client migrates when the
+/// The first of these times are within the handshake; in these cases, the client migrates when the
 /// handshake is confirmed. The old path works until the new one is validated, so a migration costs
 /// no probe timeout, only slow start if the IP address changes.
 #[test]

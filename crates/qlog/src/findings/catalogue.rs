@@ -135,8 +135,8 @@ pub static CATALOGUE: [Entry; 31] = [
         causes: "Pacing or bursts mistaken for an application that has nothing to send; a CUBIC \
             epoch that restarts every round trip; growth per acknowledgment instead of per byte, \
             rounded down to zero.",
-        bound: "32 clean round trips and 5.5 s (L1: CUBIC's curve is flat within one datagram for \
-            2.72 s). Windows of 1 MiB and more are ignored, because they may be a configured \
+        bound: "No growth for 32 clean round trips and 5.5 s (L1: CUBIC's curve stays within one \
+            datagram of its plateau for 2.72 s). Windows of 1 MiB and more are ignored, because they may be a configured \
             maximum.",
     },
     Entry {
@@ -406,9 +406,9 @@ pub static CATALOGUE: [Entry; 31] = [
         causes: "A buffer at the bottleneck that is far too large, as in cellular networks, with \
             a controller that reduces its window only after loss; a bottleneck rate that fell \
             while the sender's estimate did not.",
-        bound: "A smoothed and a latest round-trip time of at least 12 times the minimum, and at \
-            least 1 s above it, for 2 s in total, with 32 datagrams in flight and the window or \
-            the pacer as the limit.",
+        bound: "Both the smoothed and the latest round-trip time at least 12 times the minimum and \
+            1 s above it, for 2 s in total, with 32 datagrams in flight and the window or the \
+            pacer limiting sending.",
     },
     Entry {
         id: FindingId::PacketsDropped,

@@ -149,7 +149,7 @@ impl Stalls {
             begin: longest.begin,
             end: longest.end,
             headline: format!(
-                "Peer's flow control blocks sending for {}",
+                "Peer's flow control blocked sending for {}",
                 text::time(longest.length())
             ),
             metrics,

@@ -282,7 +282,7 @@ impl Ledger {
     }
 
     /// Checks again whether recent losses were declared too early, after more events were logged
-    /// for the same moment.
+    /// with the same time.
     fn reconsider(&mut self, now: Duration) {
         for index in (0..self.lost.len()).rev() {
             let Some(lost) = self.lost.get(index).copied() else { return };

@@ -96,7 +96,7 @@ impl Detector for BlackHole {
                 ("duration", text::time(length)),
                 ("packets lost", text::count(worst.lost)),
                 ("smallest packet lost", text::bytes(worst.least)),
-                ("packets that arrived had at most", text::bytes(LEAST_DATAGRAM)),
+                ("maximum size of packets that arrived", text::bytes(LEAST_DATAGRAM)),
             ],
         }]
     }

@@ -21,7 +21,7 @@ struct Slow {
     begin: Duration,
     end: Duration,
     rounds: u64,
-    /// The bytes per round trip that the pacer allows, and the bytes that it must allow.
+    /// The bytes per round trip that the pacer allows, and the minimum that it should allow.
     paced: f64,
     wanted: f64,
 }
@@ -32,8 +32,8 @@ impl Slow {
     }
 }
 
-/// Returns the bytes per round trip that the pacer allows, and the bytes that it must allow, if it
-/// allows too few.
+/// If the pacing rate is too low, returns the bytes per round trip that it allows, and the minimum
+/// that it should allow.
 fn shortfall(state: &State) -> Option<(f64, f64)> {
     let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
     let window = state.metrics.congestion_window?;

@@ -144,7 +144,7 @@ impl Detector for LateLimits {
             begin,
             end,
             headline: format!(
-                "This endpoint's flow control blocks the peer for {}",
+                "This endpoint's flow control blocked the peer for {}",
                 text::time(length)
             ),
             metrics: vec![

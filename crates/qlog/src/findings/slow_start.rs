@@ -128,9 +128,9 @@ impl Detector for SlowStartLeft {
             ),
             metrics: vec![
                 ("congestion window", text::bytes(end.window)),
-                ("round-trip time at its end", text::time(end.rtt)),
+                ("round-trip time at the end of slow start", text::time(end.rtt)),
                 ("minimum round-trip time", text::time(end.minimum_rtt)),
-                ("round trips without loss or queue afterwards", text::count(end.rounds)),
+                ("subsequent round trips without loss or a queue", text::count(end.rounds)),
             ],
         }]
     }

@@ -164,7 +164,7 @@ fn limits_raised_after(pause: u64) -> Report {
 fn a_receiver_that_raises_a_limit_late() {
     let report = limits_raised_after(4000);
     assert_eq!(ids(&report), [OwnFlowControlStall]);
-    let headline = "This endpoint's flow control blocks the peer for 4.0 s";
+    let headline = "This endpoint's flow control blocked the peer for 4.0 s";
     assert_eq!(report.findings[0].headline, headline);
     assert_eq!(metric(&report.findings[0], "limit"), "65,536 bytes");
     assert_eq!(ids(&limits_raised_after(300)), []);

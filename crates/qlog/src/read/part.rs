@@ -13,9 +13,10 @@ pub(super) type SharedLayout = Option<Arc<Layout>>;
 /// A part of a file, borrowed from the buffer.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
-    /// A whole record of a sequence: the header or an event.
+    /// A complete record of a sequence: the header or an event.
     Record { json: &'a [u8], layout: &'a SharedLayout },
-    /// A contained trace begins. Its header is known as far as it precedes the events.
+    /// The beginning of a contained trace. Only the part of its header that precedes the events is
+    /// known.
     Trace,
     /// An event of a contained trace.
     Event { json: &'a [u8], layout: &'a SharedLayout },

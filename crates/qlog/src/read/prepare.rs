@@ -17,7 +17,7 @@ pub(super) enum Prepared<T> {
         of_trace: bool,
         json: Box<[u8]>,
     },
-    /// A contained trace begins.
+    /// The beginning of a contained trace.
     Trace,
     /// A record that is too long.
     TooLong,

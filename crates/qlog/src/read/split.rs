@@ -5,7 +5,7 @@ use super::reading::Damage;
 use super::source::{OpenError, Source};
 use super::window::Window;
 
-/// A file cut into its parts.
+/// Splits a qlog file into its parts.
 #[derive(Debug)]
 pub(super) enum Splitter {
     Lines(Lines),

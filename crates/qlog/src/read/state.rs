@@ -14,7 +14,7 @@ pub(crate) struct State {
     pub(crate) reading: Reading,
     clock: Clock,
     groups: Groups,
-    /// Whether a contained trace has begun whose header is not known yet.
+    /// Whether a contained trace has begun, but its header has not been read yet.
     is_beginning: bool,
     /// The previous trace, which is complete.
     pub(crate) finished: Option<Reading>,

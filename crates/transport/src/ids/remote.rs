@@ -41,7 +41,8 @@ struct Retiring {
     owed: bool,
 }
 
-/// The IDs that this endpoint may send to, and those that it is retiring.
+/// The peer's connection IDs: the active ones, which this endpoint may send to, and the ones that
+/// it is retiring.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
     /// The active IDs, of which there is always at least one. The first is used on the current

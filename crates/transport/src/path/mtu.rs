@@ -17,7 +17,7 @@ use crate::token::MtuProbe;
 pub(crate) const BASE: u16 = 1200;
 /// MAX_PROBES (RFC 8899 §5.1.2): a size fails if this many consecutive probes of it are lost.
 const MAX_PROBES: u8 = 3;
-/// PMTU_RAISE_TIMER (RFC 8899 §5.1.1): the time after which larger sizes are tried again.
+/// PMTU_RAISE_TIMER (RFC 8899 §5.1.1): the time after which larger sizes are probed again.
 const RAISE_TIME: Duration = Duration::from_secs(600);
 /// The smallest gain that is worth a probe, in bytes.
 const LEAST_GAIN: u16 = 16;
@@ -220,8 +220,8 @@ impl PathMtu {
         }
     }
 
-    /// Handles the acknowledgment of a probe whose size no longer fits the window. It is tried
-    /// again.
+    /// Handles the acknowledgment of a probe that is too large for the current congestion window.
+    /// The size is probed again later.
     pub(crate) fn on_probe_postponed(&mut self, probe: MtuProbe) {
         self.settle(probe);
         if probe.epoch == self.epoch && Some(probe.size) == self.candidate() {

@@ -36,7 +36,8 @@ struct NewlyAcknowledged {
     /// lost packet shows when that packet arrived, not the round-trip time of a later one that is
     /// not ack-eliciting.
     ack_eliciting: bool,
-    /// The packet with the frame's largest number, if it was outstanding until now.
+    /// The packet whose number is the frame's Largest Acknowledged, if it was outstanding when the
+    /// frame arrived.
     largest: Option<LedgerPacket>,
     /// The number of ECN-marked packets sent on the current path.
     marked: u64,

@@ -1,5 +1,5 @@
-//! Compares recovery with an independently counting model (S1, S7) under random histories, and
-//! checks that a timer is set whenever a packet is outstanding (L3).
+//! Compares recovery with an independently counting model (S1, S7) under random event sequences,
+//! and checks that a timer is set whenever a packet is outstanding (L3).
 
 use std::collections::BTreeMap;
 

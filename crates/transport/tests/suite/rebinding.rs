@@ -191,7 +191,8 @@ fn bound(round_trip: u64, undisturbed: Duration) -> Duration {
     undisturbed + seconds(1) + milliseconds(10 * round_trip) + milliseconds(500)
 }
 
-/// Checks that a run with one rebinding at `moment` completes within `limit` (see [`bound`]).
+/// Checks that a run with one rebinding at the point `moment` completes within `limit` (see
+/// [`bound`]).
 fn check(round_trip: u64, traffic: Traffic, tls: &Tls, limit: Duration, moment: Duration) {
     for address in [false, true] {
         let link = link(round_trip, Some((moment, None)), address);

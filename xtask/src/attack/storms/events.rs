@@ -123,7 +123,7 @@ pub(super) fn all() -> Vec<Storm> {
             place: Place::Faulty,
             tool: Some("cc"),
             longest: Duration::from_secs(5),
-            lines: &["the UDP socket cannot receive", "the UDP socket receives again"],
+            lines: &["the UDP socket cannot receive", "the UDP socket is receiving again"],
             metrics: &["clearway_quic_receive_failures_total"],
             ..storm("enomem-receive", |stage| fail(stage, Fault::Receive(Errno::NOMEM)))
         },

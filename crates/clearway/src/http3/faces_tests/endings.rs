@@ -86,7 +86,7 @@ fn a_reset_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// All data is delivered, even if it arrives at the same moment as the close.
+/// All data is delivered, even if it arrives at the same time as the close.
 fn what_came_before_a_close_is_delivered(face: Face) {
     let mut pair = Pair::new(face);
     let (mut upload, response) = pair.client.open(post("/echo")).unwrap();

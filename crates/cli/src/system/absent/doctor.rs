@@ -1,5 +1,5 @@
 //! `clearway doctor` on systems other than Linux: it only reports that it requires Linux. Servers
-//! do not include a doctor either.
+//! do not run `doctor`'s checks either.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,7 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::failure::Failure;
 
-/// The exit status of a doctor that cannot examine the host.
+/// The exit status of `clearway doctor` if it cannot examine the host.
 pub(crate) const FAILED: u8 = 3;
 
 /// Report where this host loses datagrams, and why; only on Linux.
@@ -30,7 +30,7 @@ pub(crate) async fn run(_: DoctorCommand) -> Result<(), Failure> {
         .with_exit_status(FAILED))
 }
 
-/// A placeholder for the doctor inside a server: it examines nothing, and has no metrics.
+/// A placeholder for `doctor`'s checks inside a server: it examines nothing, and has no metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried;
 

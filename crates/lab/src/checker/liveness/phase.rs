@@ -9,7 +9,7 @@ use crate::checker::rule::{Rule, Verdict};
 #[derive(Debug, Default)]
 pub(in crate::checker) struct PhaseExit {
     rounds: u64,
-    /// The time since when the controller has been in the phase and all rounds have been clean.
+    /// The start of the current phase, or of the current series of clean rounds if that is later.
     since: Timestamp,
 }
 

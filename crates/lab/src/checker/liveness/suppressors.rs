@@ -1,4 +1,4 @@
-//! L8: no suppressor of window growth lasts longer than its limit.
+//! L8: no condition suppresses window growth for longer than its limit.
 //!
 //! A suppressor that is removed and set again in every round is as harmful as one that stays.
 //! Therefore the rule counts the rounds at whose end the suppressor was set, and only growth or a
@@ -18,7 +18,7 @@ pub(in crate::checker) struct Suppression {
     held: [Held; Suppressor::ALL.len()],
 }
 
-/// The time for which a suppressor has been set.
+/// How long one condition has suppressed window growth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     rounds: u64,

@@ -72,7 +72,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S8,
         id: "S8",
-        meaning: "In any interval, at most the pacing rate times the interval and one burst are sent.",
+        meaning: "In any interval, the bytes sent are at most the pacing rate times the interval, plus one burst.",
         method: "an independent token bucket of 1.25 times the pacing rate",
     },
     Entry {
@@ -85,7 +85,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S10,
         id: "S10",
-        meaning: "No sample of the delivery rate is above the bottleneck's rate.",
+        meaning: "No delivery rate sample is above the bottleneck's rate.",
         method: "on a bottleneck of constant rate without ACK aggregation, allows 2 % above the \
             rate plus the packets of one ACK",
     },
@@ -341,7 +341,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: M4,
         id: "M4",
-        meaning: "The batching of datagrams does not change samples of the delivery rate.",
+        meaning: "Batching datagrams does not change delivery rate samples.",
         method: "batches of 1, 4, 16 and 40 datagrams, and a reaction to each datagram separately: rate samples and the time to completion are the same, within 2 %",
     },
     Entry {
@@ -356,8 +356,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: M6,
         id: "M6",
         meaning: "Paths are well used at every round-trip time.",
-        method: "50 us to 2 s and a queue of one bandwidth-delay product: 90 % of the bottleneck \
-            is used; for BBR above 200 ms, 90 % of what ProbeRTT leaves",
+        method: "round-trip times of 50 us to 2 s, a queue of one bandwidth-delay product: 90 % of the \
+            capacity is used; for BBR above 200 ms, 90 % of the capacity that remains after ProbeRTT",
     },
     Entry {
         property: M7,

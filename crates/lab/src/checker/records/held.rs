@@ -7,9 +7,9 @@ use clearway_units::Timestamp;
 /// The total time for which the window or the pacer limited sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct HeldTime {
-    /// The time since when data has been waiting without interruption.
+    /// When data began to wait, if it is waiting now.
     since: Option<Timestamp>,
-    /// The waiting time before that, since the last call of [`take`](Self::take).
+    /// The total of earlier waits since the last call of [`take`](Self::take).
     before: Duration,
     asked_at: Timestamp,
 }

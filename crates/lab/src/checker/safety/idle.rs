@@ -15,7 +15,7 @@ const ROUNDS: u32 = 3;
 pub(in crate::checker) struct Idle {
     /// The window growth in the last whole round of congestion avoidance.
     growth: Option<u64>,
-    /// The time since when nothing has been in flight.
+    /// When the bytes in flight fell to zero, if nothing is in flight.
     since: Option<Timestamp>,
     /// The number of rounds that remain to be checked.
     left: u32,

@@ -22,7 +22,7 @@ pub(in crate::checker) struct Queue {
     least: Option<Duration>,
     extra: Duration,
     samples: u32,
-    /// The time since when the controller has been in ProbeBW_CRUISE.
+    /// When the controller entered ProbeBW_CRUISE, if it is in that phase.
     since: Option<Timestamp>,
 }
 

@@ -267,7 +267,8 @@ fn verifier(
     Ok(Arc::new(Limited { inner, roots: roots.clone(), algorithms }))
 }
 
-/// Rejects chains that exceed the limits, before verifying anything or after verifying enough.
+/// Limits client certificate chains: rejects a chain with too many certificates before verifying
+/// it, and one whose path search exceeds the limit on signature verifications.
 #[derive(Debug)]
 struct Limited {
     inner: Arc<dyn ClientCertVerifier>,

@@ -82,9 +82,9 @@ pub(crate) enum Message {
     Go,
     /// The running process cannot stop receiving, and continues.
     Stay,
-    /// A thread of a balancer has this many ports; accompanied by its state.
+    /// The number of ports of a balancer thread. Accompanied by the thread's state.
     State(u32),
-    /// Accompanied by some of these ports.
+    /// Accompanied by some of the thread's ports.
     Ports,
 }
 
