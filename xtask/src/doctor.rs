@@ -219,7 +219,7 @@ fn once(
     doctors.into_iter().map(finish).collect()
 }
 
-/// Starts a doctor on a host to observe it.
+/// Starts `clearway doctor` on a host.
 fn look(
     host: &Namespace,
     programs: &Programs,

@@ -153,7 +153,7 @@ fn a_valid_token_lets_in_and_counts_for_nothing() {
     assert_eq!((statistics.retries, statistics.dropped), (4, 1));
 }
 
-/// A flood of packets with invented tokens closes the gate as well.
+/// A flood of packets with forged tokens closes the gate as well.
 #[test]
 fn invalid_tokens_count() {
     let mut scene = Scene::new();
@@ -204,7 +204,7 @@ fn clients_in_their_handshake_are_not_counted_if_ids_are_encrypted() {
     for _ in 0..50 {
         assert_eq!(scene.send(&issued(codec(0, Some([7; 16])))), Passes);
     }
-    // Without encryption, anyone can invent such an ID.
+    // Without encryption, anyone can forge such an ID.
     for _ in 0..10 {
         assert_eq!(scene.send(&issued(codec(1, None))), Passes);
     }

@@ -181,17 +181,17 @@ pub enum Decision {
 /// # Floods
 ///
 /// The tables have a fixed size ([`Limits`]), and the cost of a datagram does not depend on the
-/// number of entries. Lookups use a hash with a secret key. First packets and invented connection
-/// IDs evict other flows, least recently used first. The eviction of a flow matters only if the
-/// pool has changed in the meantime, since otherwise the hash selects the same server. A flow
-/// becomes a learned connection when its client uses a connection ID that a server has sent to it.
-/// Learned connections are not evicted. When their table is full, additional ones remain flows,
-/// which is [counted](TableStatistics::refused). To fill that table, three quarters of its entries
-/// must be connections from real addresses to which servers have responded: branches take at most a
-/// quarter of the table, and at most four entries per connection. A zero-length connection ID
-/// proves nothing, so the clients of a server that issues such IDs remain flows. The state that
-/// routers share is bounded in the same way: nothing is evicted, and entries for which there is no
-/// room are [counted](RouterStatistics::unpublished).
+/// number of entries. Lookups use a hash with a secret key. First packets and forged connection IDs
+/// evict other flows, least recently used first. The eviction of a flow matters only if the pool
+/// has changed in the meantime, since otherwise the hash selects the same server. A flow becomes a
+/// learned connection when its client uses a connection ID that a server has sent to it. Learned
+/// connections are not evicted. When their table is full, additional ones remain flows, which is
+/// [counted](TableStatistics::refused). To fill that table, three quarters of its entries must be
+/// connections from real addresses to which servers have responded: branches take at most a quarter
+/// of the table, and at most four entries per connection. A zero-length connection ID proves
+/// nothing, so the clients of a server that issues such IDs remain flows. The state that routers
+/// share is bounded in the same way: nothing is evicted, and entries for which there is no room are
+/// [counted](RouterStatistics::unpublished).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,

@@ -566,7 +566,7 @@ proptest! {
         let mut scene = Scene::limited((1..=3).map(|number| server(number, false)).collect(), limits);
         let mut issued = std::collections::BTreeSet::new();
         for (step, number, id) in steps {
-            // Clients never invent an ID that a server issues.
+            // Clients never make up an ID that a server issues.
             let used = if issued.contains(&id) { id } else { id + 100 };
             match step {
                 0..3 => {

@@ -191,7 +191,8 @@ fn a_flood_of_invented_ids() {
     victims.iter().for_each(|victim| scene.check(victim));
 }
 
-/// An attacker who knows the addresses of other clients sends invented IDs from these addresses.
+/// An attacker who knows the addresses of other clients sends forged connection IDs from these
+/// addresses.
 #[test]
 fn invented_ids_at_the_addresses_of_others() {
     let mut scene = Scene::new();

@@ -38,7 +38,7 @@ fn router(codec: &IdCodec) -> (Router, Vec<ServerId>) {
     (Router::new(Arc::new(pool), Limits::default(), Random::from_number(8)), ids)
 }
 
-/// Returns how many invented connection IDs lead to the server whose ID they happen to contain. The
+/// Returns how many forged connection IDs lead to the server whose ID they happen to contain. The
 /// attacker has seen an ID of its own connection, and therefore knows the first octet and the
 /// length.
 fn hits(codec: &IdCodec) -> u32 {

@@ -250,8 +250,8 @@ fn two_connections_at_one_address_in_turn() {
     assert_eq!(scene.learned(), [2], "each client is known by its earlier ID");
 }
 
-/// A hostile client, or anyone who knows its IDs, sends any number of invented IDs from its
-/// previous address.
+/// A hostile client, or anyone who knows its connection IDs, sends any number of forged IDs from
+/// its previous address.
 #[test]
 fn a_client_has_few_branches_whatever_it_sends() {
     for routers in 1..=2 {

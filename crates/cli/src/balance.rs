@@ -94,9 +94,9 @@ pub(crate) struct BalanceCommand {
     idle: Duration,
     /// Maximum number of clients to remember in each thread.
     ///
-    /// The same number of connections to servers without server ID is remembered, too; a client and
-    /// a connection together take 208 bytes. Connections with a server ID need an entry only during
-    /// their first round trip.
+    /// The same number of connections to servers that have no server ID is remembered, too; a
+    /// client and a connection together take 208 bytes. Connections with a server ID need an entry
+    /// only during their first round trip.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
     /// Replace the balancer at this unix socket without losing datagrams.

@@ -23,7 +23,7 @@ use collecting::{Collecting, Gathered, Pace};
 use saved::Saving;
 
 /// The exit status if the command itself failed, or its arguments are invalid. Statuses 1 and 2 are
-/// verdicts of the doctor.
+/// verdicts.
 pub(crate) const FAILED: u8 = 3;
 
 /// Maximum and minimum duration of the examination if `--for` is not given.

@@ -42,7 +42,7 @@ use tls::TlsOptions;
 /// Download over HTTP/3.
 ///
 /// A download is written to a temporary file, which is renamed when it is complete. It then
-/// replaces an existing file of that name and keeps its permissions; a symbolic link stays a link.
+/// replaces an existing file of that name and keeps its permissions; a symbolic link is preserved.
 /// A file that is not writable is not replaced. Several URLs are downloaded in parallel, except to
 /// standard output; if one fails, the others continue. The exit status is 0 only if every URL was
 /// downloaded completely and with a success status. SSLKEYLOGFILE is honored.

@@ -148,7 +148,7 @@ fn refuse(error: clap::Error) -> ExitCode {
     let is_doctor = command == "doctor";
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,
-        // Other commands exit with 2, which would be a verdict of the doctor.
+        // Other commands exit with 2, which is a verdict of `clearway doctor`.
         _ if is_doctor => ExitCode::from(doctor::FAILED),
         status => ExitCode::from(status),
     }

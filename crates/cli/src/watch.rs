@@ -18,8 +18,8 @@ use crate::system;
 /// Interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Properties that reveal changes of a file: its identity and size, and the times of the last
-/// change of content and inode.
+/// Properties that reveal changes to a file: its identity and size, and the times of the last
+/// changes to its content and inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp([u64; 2], u64, [(i64, i64); 2]);
 

@@ -139,8 +139,8 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     table
 }
 
-/// Short-header packets with invented connection IDs take up only a part of the ports, and take
-/// none from other clients.
+/// Short-header packets with forged connection IDs take up only a part of the ports, and take none
+/// from other clients.
 #[test]
 fn strays_do_not_fill_the_table() {
     let table = flood(Claim { datagram: &[0x43; 31], begins: false }, false);

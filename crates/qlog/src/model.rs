@@ -201,8 +201,8 @@ impl ModelBuilder {
         self.packets.push(at, Kind::Received, packet);
     }
 
-    /// Handles a change of the congestion state. Before the first state that a trace logs, a sender
-    /// is in the initial state of every sender (RFC 9002 §7.3.1).
+    /// Handles a congestion state change. Before the first state that a trace logs, a sender is in
+    /// the initial state of every sender (RFC 9002 §7.3.1).
     fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
         if let Some(began) = self.began {
             self.state.assume(began, initial_state(state.is_of_model()).name());

@@ -172,8 +172,8 @@ fn ending(run: &mut dyn FnMut(Observation<'_>)) {
     }));
 }
 
-/// Compares the log of a short connection with a file. After an intended change of the format, replace the file with
-/// the log that the failure shows.
+/// Compares the log of a short connection with a file. After an intended change to the format,
+/// replace the file with the log that the failure shows.
 #[test]
 fn a_whole_log() {
     let memory = Memory::default();

@@ -54,7 +54,7 @@ fn links_and_devices_are_written_to_and_not_replaced() {
     file.finish().unwrap();
     assert!(link.is_symlink());
     assert_eq!(fs::read(&real).unwrap(), b"after");
-    // The device is accessed through a link, so that a bug here does not harm it.
+    // The device is accessed through a symbolic link, so that a bug here does not harm it.
     let device = folder.0.join("device");
     symlink("/dev/full", &device).unwrap();
     let mut file = WholeFile::create(&device).unwrap();

@@ -402,7 +402,7 @@ impl Connection {
         self.close_by_application(now, error_code, reason);
     }
 
-    /// Returns the next change of the connection IDs that identify this connection's datagrams.
+    /// Returns the next change to the connection IDs that identify this connection's datagrams.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
         self.local_ids.next_routing_change()
     }

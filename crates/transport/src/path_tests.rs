@@ -93,7 +93,7 @@ fn a_new_address_is_challenged_and_its_answer_validates_it() {
     let frames = written_whole(&mut paths, at(0));
     let [(data, true)] = frames[..] else { panic!("{frames:?}") };
     assert!(paths.take_padding() && !paths.take_padding());
-    assert!(!respond(&mut paths, [0xff; 8]), "invented");
+    assert!(!respond(&mut paths, [0xff; 8]), "forged");
     assert!(!paths.current().is_validated());
     assert!(respond(&mut paths, data));
     assert!(paths.current().is_validated());

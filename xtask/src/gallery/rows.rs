@@ -16,7 +16,7 @@ pub(super) struct Row {
     /// Whether the bug was described in full.
     pub(super) marked: bool,
     pub(super) bug: String,
-    /// Why no change of the code corresponds to the bug.
+    /// Why no change to the code corresponds to the bug.
     pub(super) why: String,
 }
 

@@ -219,7 +219,7 @@ impl Stripe {
     }
 
     /// Records data about an ID, unless another connection already has this ID: a client may have
-    /// invented it. Returns `false` if there is no room.
+    /// forged it. Returns `false` if there is no room.
     fn put(&mut self, id: Fingerprint, known: Known) -> bool {
         let before = self.touch(id);
         if before.is_none() && self.young.len().saturating_add(self.old.len()) >= self.capacity {

@@ -26,7 +26,7 @@ async fn transfer(from: &Connection, to: &Connection) {
     assert!(received == pattern(LENGTH), "the content differs");
 }
 
-/// Connections continue and migrate before, during and after a change of the configuration.
+/// Connections continue and migrate before, during and after a configuration change.
 #[test]
 fn connections_go_on_when_the_configuration_changes() {
     run(async {

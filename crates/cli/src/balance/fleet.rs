@@ -144,7 +144,7 @@ impl Fleet {
         outcome: Result<(), CheckFailure>,
     ) -> Option<String> {
         let checked = self.checked.get_mut(&check.server)?;
-        // After a change of the file, the check's key may belong to another server.
+        // After a change to the file, the check's key may belong to another server.
         if checked.address != check.address {
             return None;
         }

@@ -53,7 +53,7 @@ impl Supervisor {
         Self { fleet, origin, pool, retry_limit, counts, checks, endpoints, is_quiet }
     }
 
-    /// Runs health checks, and applies changes of `file`.
+    /// Runs health checks, and applies changes to `file`.
     pub(super) async fn run(mut self, mut file: mpsc::Receiver<Reread>) -> Infallible {
         loop {
             self.begin_checks();

@@ -147,7 +147,7 @@ fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     let mut real = target.to_owned();
     for _ in 0..MAX_LINKS {
         match std::fs::read_link(&real) {
-            // A relative link is relative to the directory that contains it.
+            // A relative symbolic link is relative to the directory that contains it.
             Ok(next) => {
                 real = real.parent().map_or_else(|| next.clone(), |folder| folder.join(&next))
             }
@@ -221,7 +221,7 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"through a link");
 
-        // A dangling link is kept as a link, too.
+        // A dangling symbolic link is preserved, too.
         let (new, dangling) = (folder.join("new"), folder.join("dangling"));
         std::os::unix::fs::symlink(&new, folder.join("second")).unwrap();
         std::os::unix::fs::symlink("second", &dangling).unwrap();

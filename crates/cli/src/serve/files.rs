@@ -139,7 +139,7 @@ impl Files {
     fn locate_once(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
         let find = |path: &Path| {
             let found = self.store.with_room(|| Place::find(&self.root, path))?;
-            // A link may lead to a hidden file.
+            // A symbolic link may lead to a hidden file.
             Ok::<_, io::Error>(found.filter(|place| self.may_serve(place.names())))
         };
         let kind = |place: &Place| self.store.with_room(|| place.kind());

@@ -211,7 +211,8 @@ async fn links_within_the_folder_are_followed() {
     assert!(found(&files, "/loop").await.is_none_or(|it| it.starts_with("Failed")));
 }
 
-/// A directory and a link that leads out of the root are swapped while files are looked up.
+/// A directory and a symbolic link that leads out of the root are swapped while files are looked
+/// up.
 #[tokio::test]
 async fn nothing_outside_is_found_however_links_are_exchanged() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};

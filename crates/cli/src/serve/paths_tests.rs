@@ -1,6 +1,6 @@
-//! Every path of up to three names, in a directory with every kind of link, finds the file to which
-//! the names lead, if the file is in the directory and no name on either path is hidden. This also
-//! holds while names are swapped.
+//! Checks every path of up to three components, in a directory with every kind of symbolic link:
+//! the path finds the file that it leads to, if the file is in the directory and no component of
+//! either path is hidden. This also holds while entries are swapped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -187,7 +187,7 @@ async fn a_name_that_is_exchanged_meanwhile_leads_to_one_of_both() {
     let files = world.files(false);
     let mut found = BTreeSet::new();
     for (number, first) in kinds.into_iter().enumerate() {
-        // A separate directory, and links.
+        // A separate directory, and symbolic links.
         for second in [None].into_iter().chain(kinds[..number].iter().copied().map(Some)) {
             symlink(first, &x).unwrap();
             match second {

@@ -1,5 +1,5 @@
-//! Opens files below a directory such that no link leads out of it, even if files are replaced in
-//! the meantime.
+//! Opens files below a directory such that no symbolic link leads out of the directory, even if
+//! files are replaced in the meantime.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,15 +10,16 @@ use crate::system::{self, Kind};
 /// A file or directory below a root directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// The root, with all links resolved: its current name, even if a link to it is switched.
+    /// The root, with all symbolic links resolved. Stays the same even if a symbolic link to the
+    /// root is switched.
     root: PathBuf,
-    /// The names below the root, none of which is a link or `..`.
+    /// The path below the root. No component is a symbolic link or `..`.
     names: PathBuf,
 }
 
 impl Place {
-    /// Returns the place at `path`, which is relative to `root`; `None` if a link leads out of the
-    /// root.
+    /// Returns the place at `path`, which is relative to `root`; `None` if a symbolic link leads
+    /// out of the root.
     ///
     /// # Errors
     ///
@@ -30,36 +31,38 @@ impl Place {
             return place.resolved();
         }
         match place.kind() {
-            // The path contains a link, or a name that is not a directory.
+            // The path contains a symbolic link, or a component that is not a directory.
             Err(error) if system::is_link(&error) => place.resolved(),
             found => found.map(|_| Some(place)),
         }
     }
 
-    /// Returns the same place, with all links resolved.
+    /// Returns the same place, with all symbolic links resolved.
     fn resolved(&self) -> io::Result<Option<Self>> {
         let real = self.root.join(&self.names).canonicalize()?;
         let names = real.strip_prefix(&self.root).ok();
         Ok(names.map(|names| Self { root: self.root.clone(), names: names.to_owned() }))
     }
 
-    /// Returns the names below the root.
+    /// Returns the path below the root.
     pub(super) fn names(&self) -> &Path {
         &self.names
     }
 
-    /// Returns the kind of the entry at the place. Fails if one of the names has become a link.
+    /// Returns the kind of the entry at the place. Fails if a component of the path has become a
+    /// symbolic link.
     pub(super) fn kind(&self) -> io::Result<Kind> {
         system::kind_beneath(&self.root, &self.names)
     }
 
-    /// Opens the file for reading. Fails if one of the names has become a link.
+    /// Opens the file for reading. Fails if a component of the path has become a symbolic link.
     pub(super) fn open(&self) -> io::Result<File> {
         system::open_beneath(&self.root, &self.names)
     }
 }
 
-/// Returns whether opening a place failed because a name has become a link since the lookup.
+/// Returns whether opening a place failed because a component of its path has become a symbolic
+/// link, or no longer exists, since the lookup.
 pub(super) fn has_changed(error: &io::Error) -> bool {
     system::is_link(error) || error.kind() == ErrorKind::NotFound
 }

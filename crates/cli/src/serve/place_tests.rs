@@ -14,7 +14,7 @@ enum Kind {
     LinkInside,
     LinkToHidden,
     LinkOutside,
-    /// A link to a link that leads outside.
+    /// A symbolic link to a symbolic link that leads outside.
     Chain,
     Pipe,
     Nothing,

@@ -17,7 +17,7 @@ const SMALLEST_JUMP: Duration = Duration::from_secs(1);
 /// Minimum stall to report.
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
 
-/// Starts a task that reports changes of these conditions until another process replaces this one.
+/// Starts a task that reports changes in these conditions until another process replaces this one.
 pub(super) fn start(endpoint: Endpoint) {
     let mut watcher = Watcher::new();
     tokio::spawn(async move {

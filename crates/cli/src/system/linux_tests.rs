@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::{Errno, File, Kind, beneath, is_link, step_by_step};
 
-/// Creates a directory for a test, with a file `a/b/file` and links to it and to `a`.
+/// Creates a directory for a test, with a file `a/b/file` and symbolic links to it and to `a`.
 fn folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("clearway-{name}-{}", std::process::id()));
     fs::create_dir_all(folder.join("a/b")).unwrap();

@@ -42,7 +42,7 @@ pub(crate) fn modified(metadata: &Metadata) -> (i64, i64) {
     (metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Returns the time of the last change of the inode, in seconds and nanoseconds since 1970.
+/// Returns the time of the last change to the inode, in seconds and nanoseconds since 1970.
 pub(crate) fn inode_changed(metadata: &Metadata) -> (i64, i64) {
     (metadata.ctime(), metadata.ctime_nsec())
 }

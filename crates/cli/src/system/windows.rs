@@ -44,7 +44,7 @@ pub(crate) fn modified(metadata: &Metadata) -> (i64, i64) {
     (intervals.div_euclid(10_000_000), intervals.rem_euclid(10_000_000) * 100)
 }
 
-/// Returns zeros: the standard library cannot read the time of the last change of metadata.
+/// Returns zeros: the standard library cannot read the time of the last metadata change.
 pub(crate) fn inode_changed(_: &Metadata) -> (i64, i64) {
     (0, 0)
 }

@@ -137,7 +137,7 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     }
 }
 
-/// Invented connection IDs from many addresses, with and without datagrams that may begin a
+/// Sends forged connection IDs from many addresses, with and without datagrams that may begin a
 /// connection, while clients come and go.
 #[test]
 fn floods_of_invented_connections_leave_ports_for_clients() {

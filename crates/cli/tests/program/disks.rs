@@ -55,9 +55,9 @@ enum Destination {
     New,
     /// An existing file with other contents.
     Existing,
-    /// A link to an existing file.
+    /// A symbolic link to an existing file.
     Link,
-    /// A relative link to a link to a missing file.
+    /// A relative symbolic link to a symbolic link to a missing file.
     Chain,
     /// The file is named after the URL (`-O`).
     Named,

@@ -169,7 +169,8 @@ impl ResourceCheck {
         let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
         let resources = Self { server, metrics, descriptors: 0 };
         resources.check("at the beginning", |_| true);
-        // By the first verdict, the server's own doctor has opened all of its descriptors.
+        // By the first verdict, `doctor`'s checks in the server have opened all of their
+        // descriptors.
         resources.scrape_until("the first verdict", |samples| {
             std::thread::sleep(Duration::from_millis(50));
             samples.one("clearway_doctor_verdict{outcome=\"unknown\"}") == 0.0

@@ -254,7 +254,7 @@ fn a_balancer_whose_messages_are_not_read_checks_servers_and_ends() {
     }
     let metrics = metrics["metrics are at ".len()..].trim().to_owned();
     messages.fill();
-    // Each change of the file causes a line, and so does a server that is down.
+    // Each change to the file causes a line, and so does a server that is down.
     for number in 0..3 {
         let name = format!("server-{number}");
         fs::write(&backends, of(&name)).unwrap();

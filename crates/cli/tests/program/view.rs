@@ -82,7 +82,7 @@ fn unreadable_files_are_reported() {
 #[test]
 fn a_device_is_written_to_and_not_replaced() {
     let scratch = Scratch::new("qlog-device");
-    // The device is accessed through a link, so that a bug here does not harm it.
+    // The device is accessed through a symbolic link, so that a bug here does not harm it.
     let device = scratch.path("full");
     std::os::unix::fs::symlink("/dev/full", &device).unwrap();
     let input = fixture("quinn-small.sqlog.gz");

@@ -50,7 +50,8 @@ pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
 mod tests {
     use super::has_handshake_packet;
 
-    /// An Initial packet of version 1 without connection IDs and token, with five bytes of content.
+    /// A version 1 Initial packet with zero-length connection IDs, no token, and five bytes of
+    /// content.
     const INITIAL: [u8; 14] = [0xc0, 0, 0, 0, 1, 0, 0, 0, 5, 1, 2, 3, 4, 5];
     /// A Handshake packet of the same structure.
     const HANDSHAKE: [u8; 13] = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];

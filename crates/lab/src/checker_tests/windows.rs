@@ -1,4 +1,4 @@
-//! Tests of S4, S6, S14, S15 and S16: changes of the congestion window.
+//! Tests of S4, S6, S14, S15 and S16: changes to the congestion window.
 
 use clearway_congestion::Phase;
 

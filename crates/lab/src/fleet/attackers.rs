@@ -9,7 +9,7 @@ use super::datagrams::{long, octets, short};
 use super::world::Fleet;
 
 impl Fleet {
-    /// Sends a hostile datagram with an invented connection ID. The ID is in a long or short header
+    /// Sends a hostile datagram with a forged connection ID. The ID is in a long or short header
     /// from the attacker's own address or from the address of a connection whose IDs need not be
     /// learned, or in a short header from a connection's former address.
     pub(super) fn attack(&mut self) {
@@ -64,8 +64,8 @@ impl Fleet {
         has_ids.then(|| connection.client())
     }
     /// Returns the previous address of an established connection that no client has used since. The
-    /// current address is not suitable, because two invented IDs at a client's current address
-    /// would evict the IDs that the client used last.
+    /// current address is not suitable, because two forged IDs at a client's current address would
+    /// evict the IDs that the client used last.
     fn former_address(&mut self) -> Option<SocketAddr> {
         let place = self.random.below(self.connections.len() as u64) as usize;
         let connection = self.connections.get(place)?;

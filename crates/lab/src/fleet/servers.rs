@@ -180,7 +180,7 @@ pub(super) fn takes_new_clients(server: &Server) -> bool {
 }
 
 /// Draws the lengths of the server ID, the nonce, and the octets after them. Server IDs are long
-/// and sparse, so that an invented ID is never valid.
+/// and sparse, so that a forged ID is never valid.
 fn random_lengths(form: Form, random: &mut Random) -> (usize, usize, usize) {
     if form == Form::Aws {
         return (8, [7, 10][random.below(2) as usize], 0);

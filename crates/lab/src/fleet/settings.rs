@@ -41,7 +41,7 @@ impl Form {
 pub enum Circumstance {
     /// Changes are made in the order that [`Pool`](clearway_balancer::Pool) recommends.
     InOrder,
-    /// Changes are made in that order, while an attacker sends invented Initial packets and
+    /// Changes are made in that order, while an attacker sends forged Initial packets and
     /// connection IDs.
     Attacked,
     /// Changes are made in any order: servers get clients before all balancers know them, and old

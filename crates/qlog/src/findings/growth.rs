@@ -104,17 +104,18 @@ impl Detector for NoGrowth {
     }
 }
 
-/// A suppressor of window growth must end within this many clean rounds with data waiting (L8).
+/// The number of clean rounds with data waiting within which a condition that suppresses window
+/// growth must end (L8).
 const SUPPRESSED_ROUNDS: u64 = 16;
-/// The same limit for a suppressor that is part of a probe cycle: it may last for one cycle that is
+/// The same limit for a condition that is part of a probe cycle: it may last for one cycle that is
 /// interrupted once (twice 3 s and 63 rounds).
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
-/// The maximum number of distinct suppressors; a trace may contain any number of names.
+/// The maximum number of distinct conditions; a trace may contain any number of names.
 const MAX_SUPPRESSORS: usize = 32;
 
-/// Detects a suppressor that keeps the window from growing for too long.
+/// Detects a condition that suppresses window growth for too long.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Suppressors {
     held: BTreeMap<Box<str>, Held>,

@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) is_closed: bool,
     /// Whether this endpoint is the server, which is the case if the first packet was received.
     pub(super) is_server: Option<bool>,
-    /// The suppressors that keep the window from growing, if the trace logs them.
+    /// The conditions that suppress window growth, if the trace logs them.
     pub(super) suppressors: Vec<(Box<str>, u64)>,
     largest_sent: u64,
     /// The shortest round-trip time that was logged.

@@ -15,8 +15,8 @@ use super::event::{
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
-/// The maximum number of suppressors that are read from one event, and the length in characters at
-/// which their names are truncated.
+/// The maximum number of growth-suppressing conditions that are read from one event, and the length
+/// in characters at which their names are truncated.
 const MAX_SUPPRESSORS: usize = 64;
 const MAX_NAME: usize = 100;
 

@@ -66,8 +66,8 @@ pub enum EventKind {
     Path(Box<str>),
     /// The state of ECN on the path changed.
     Ecn(Box<str>),
-    /// The current suppressors of window growth, each with the round in which it began (namespace
-    /// `clearway`).
+    /// The conditions that currently suppress window growth, each with the round in which it began
+    /// (namespace `clearway`).
     Suppressors(Vec<(Box<str>, u64)>),
     /// The number of reductions of the congestion window changed (namespace `clearway`).
     CongestionEvents {
@@ -449,7 +449,7 @@ impl CongestionState {
     }
 }
 
-/// A change of the reason why data cannot be sent.
+/// A change in the reason why data cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockedUpdate {
     /// The stream that is blocked. `None` for the whole connection.
@@ -514,7 +514,7 @@ pub struct Timer {
     pub event: TimerEvent,
 }
 
-/// A change of a timer.
+/// A change to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimerEvent {

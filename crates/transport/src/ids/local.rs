@@ -16,7 +16,7 @@ use crate::token::Token;
 /// many while they are being replaced.
 const MAX_ACTIVE: u64 = 8;
 
-/// A change of the connection IDs that are routed to this connection.
+/// A change to the connection IDs that are routed to this connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RoutingChange {
     /// This ID now belongs to the connection.

@@ -1,4 +1,4 @@
-//! A change of the QUIC-LB configuration: the connection IDs of the server's connections are
+//! Tests a change to the QUIC-LB configuration: the connection IDs of the server's connections are
 //! replaced (RFC 9000 §5.1.2).
 
 use std::net::SocketAddr;

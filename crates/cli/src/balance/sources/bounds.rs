@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// Maximum number of entries of a source: a balancer cannot have more servers.
 pub(super) const MAX_ENTRIES: usize = Pool::MAX_SERVERS;
 
-/// Minimum interval between two requests of the same kind, and between two published changes of the
+/// Minimum interval between two requests of the same kind, and between two published changes to the
 /// servers. Changes in between are combined.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 

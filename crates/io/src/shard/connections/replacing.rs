@@ -1,4 +1,4 @@
-//! Replacement of the connection IDs of all connections after a change of their configuration.
+//! Replacement of the connection IDs of all connections after a change to their configuration.
 
 use clearway_transport::Connection;
 use clearway_units::Timestamp;

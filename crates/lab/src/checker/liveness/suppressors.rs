@@ -1,9 +1,9 @@
 //! L8: no condition suppresses window growth for longer than its limit.
 //!
-//! A suppressor that is removed and set again in every round is as harmful as one that stays.
+//! A [`Suppressor`] that is removed and set again in every round is as harmful as one that stays.
 //! Therefore the rule counts the rounds at whose end the suppressor was set, and only growth or a
-//! round without the suppressor restarts the count. For conservative slow start, its removal is
-//! enough: S22 checks that the RTT was the reason (RFC 9406 §4.2).
+//! round without the suppressor restarts the count. For conservative slow start, the count restarts
+//! whenever the suppressor is removed: S22 checks that the RTT was the reason (RFC 9406 §4.2).
 
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ struct Held {
     let_go_in_this_round: bool,
 }
 
-/// Returns whether a suppressor is part of a controller's probe cycle. Such suppressors are set and
+/// Returns whether `suppressor` is part of a controller's probe cycle. Such suppressors are set and
 /// removed by design, so only their removal is checked here. L1 checks that the cycle makes
 /// progress.
 fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
@@ -41,7 +41,7 @@ fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     .contains(&suppressor)
 }
 
-/// Returns whether a suppressor may be set again soon after it was removed, which then starts a new
+/// Returns whether `suppressor` may be set again soon after it was removed, which then starts a new
 /// count.
 fn may_return_at_once(suppressor: Suppressor) -> bool {
     suppressor == Suppressor::ConservativeSlowStart || belongs_to_a_cycle(suppressor)
