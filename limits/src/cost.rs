@@ -17,11 +17,11 @@ pub const REPETITIONS: u64 = 32;
 pub struct Operation {
     /// Name of the operation.
     pub name: &'static str,
-    /// What the operation is performed on.
+    /// The subject of the operation.
     pub with: With,
 }
 
-/// What an operation is performed on.
+/// The subject of an operation.
 pub enum With {
     /// An endpoint with many objects of one kind.
     Many {

@@ -18,7 +18,7 @@ const SOURCE: &str = "docs/book/src";
 /// The folder for the added pages, inside the folder of the book's own pages.
 const DOCUMENTS: &str = "documents";
 
-/// What mdbook passes to its preprocessors.
+/// The arguments that mdbook passes to its preprocessors.
 #[derive(clap::Args)]
 pub(crate) struct BookOptions {
     /// "supports RENDERER" asks whether RENDERER is supported; all renderers are

@@ -15,7 +15,7 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// Returns a `cargo` command in the repository's root, without the environment variables that
-/// describe this program's package: if those variables change, build scripts run again, including
+/// describe this program's package. If those variables change, build scripts run again, including
 /// ring's, and then everything that depends on ring is recompiled.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -30,7 +30,7 @@ const SIGNS: [&str; 10] = [
     "/dev/tty",
 ];
 
-/// Where an expression that prints is allowed, and why.
+/// The files in which expressions that print are allowed, and why.
 const PERMITTED: [(&str, &str, &str); 21] = [
     ("crates/cli/src/demo/display.rs", "io::stderr()", "checks whether it is a terminal"),
     (

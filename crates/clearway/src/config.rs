@@ -426,8 +426,8 @@ impl ServerConfig {
     /// [`Connection::peer_identity`](crate::Connection::peer_identity) returns the verified chain.
     ///
     /// A rejected client gets CRYPTO_ERROR with a TLS alert: certificate_required if it has no
-    /// certificate; unknown_ca, certificate_expired and others if its certificate is invalid. On
-    /// the server, the connection fails with
+    /// certificate; unknown_ca, certificate_expired or another alert if its certificate is invalid.
+    /// On the server, the connection fails with
     /// [`NoCertificatesPresented`](rustls::Error::NoCertificatesPresented) or
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause.
     ///
@@ -584,7 +584,7 @@ impl ServerConfig {
     /// Sets the maximum number of connections; additional connections are refused.
     ///
     /// With several [`shards`](Self::shards), each gets an equal share, rounded up, so a shard that
-    /// gets more clients than others starts to refuse connections sooner.
+    /// gets more clients than the other shards starts to refuse connections sooner.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self

@@ -514,7 +514,7 @@ impl Endpoint {
     /// or draining period of three probe timeouts is over (RFC 9000 §10.2).
     ///
     /// A program should wait for this before it exits. CONNECTION_CLOSE is sent in one datagram; if
-    /// that is lost, it is sent again during this period when the peer sends anything. The call
+    /// that is lost, it is retransmitted during this period when the peer sends anything. The call
     /// does not wait for failed connection attempts to which no peer responded.
     ///
     /// This does not close any connection: see [`close`](Self::close).

@@ -5,9 +5,9 @@ use core::net::SocketAddr;
 use clearway_transport::{ResetKey, TicketKeys};
 
 /// Derives the reset key of a server that listens at `address`. A later process with the same
-/// ticket keys derives the same key. Returns `None` if nothing distinguishes this server from
-/// others with the same keys: an attacker could then make one server end the connections of another
-/// (RFC 9000 §21.11).
+/// ticket keys derives the same key. Returns `None` if nothing distinguishes this server from other
+/// servers with the same keys: an attacker could then make one server end the connections of
+/// another (RFC 9000 §21.11).
 pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<ResetKey> {
     let host = gethostname::gethostname();
     let identity = identity(&host.to_string_lossy(), address)?;

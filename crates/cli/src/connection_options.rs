@@ -55,7 +55,7 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Returns the transport settings selected by the options; the caller may add others.
+    /// Returns the transport settings selected by the options; the caller may add more settings.
     pub(crate) fn transport(&self) -> TransportConfigBuilder {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))

@@ -129,7 +129,7 @@ pub(crate) struct GetCommand {
     /// Priority of all responses (RFC 9218): u=0 (most urgent) to u=7, i, or both.
     ///
     /// The parameter i (incremental) marks a response that is useful in parts, so that the server
-    /// interleaves it with others. Without this option, servers assume u=3.
+    /// interleaves it with other responses. Without this option, servers assume u=3.
     #[arg(long, value_name = "u=N,i", value_parser = parse_priority, conflicts_with = "http09")]
     priority: Option<Priority>,
     /// Open a tunnel with this protocol (extended CONNECT, RFC 9220).

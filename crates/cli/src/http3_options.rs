@@ -31,7 +31,7 @@ fn parse_table(input: &str) -> Result<u64, String> {
 }
 
 impl Http3Options {
-    /// Returns the HTTP/3 settings selected by the options; the caller may add others.
+    /// Returns the HTTP/3 settings selected by the options; the caller may add more settings.
     pub(crate) fn config(&self) -> Config {
         let defaults = Config::default();
         if self.qpack_table == 0 {

@@ -105,10 +105,10 @@ pub(crate) struct ServeCommand {
     retry_above: usize,
     /// Accept datagrams only from the load balancer at this address. May be repeated.
     ///
-    /// Up to 256 addresses; datagrams from others are dropped. The balancer, such as clearway
-    /// balance, puts a preface with the client's address before each datagram, and expects one
-    /// before each datagram to a client. Anyone who can send from the balancer's address can spoof
-    /// any client address: put the server on a network that nobody else can reach.
+    /// Up to 256 addresses; datagrams from other addresses are dropped. The balancer, such as
+    /// clearway balance, puts a preface with the client's address before each datagram, and expects
+    /// one before each datagram to a client. Anyone who can send from the balancer's address can
+    /// spoof any client address: put the server on a network that nobody else can reach.
     #[arg(long, value_name = "IP", conflicts_with = "preferred_address")]
     balancer: Vec<IpAddr>,
     /// Do not accept early data (0-RTT).

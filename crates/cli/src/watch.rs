@@ -69,9 +69,9 @@ impl Watch {
         }
     }
 
-    /// Checks the files. Returns whether to read them again: if `is_asked`, or if one has changed
-    /// since the last read and none has changed since the last check. Related files are not written
-    /// simultaneously.
+    /// Checks the files. Returns true if they must be read again, because `is_asked` is set, or
+    /// because a file has changed since the last read and none has changed since the last check.
+    /// Related files are not written simultaneously.
     fn look(&mut self, is_asked: bool) -> bool {
         let now = stamps(&self.files);
         let is_new = is_asked || (now != self.read && now == self.seen);

@@ -42,7 +42,7 @@ pub(crate) enum Fate {
     Waits,
 }
 
-/// What an event reports in addition to the outcomes of packets.
+/// The contents of an event in addition to the outcomes of packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Report {
     pub(crate) ce_marked: u64,

@@ -366,8 +366,8 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     })
 }
 
-/// Selects the `snmp6` counters that matter for UDP; there are a hundred others for individual ICMP
-/// types.
+/// Selects the `snmp6` counters that matter for UDP; there are a hundred more counters for
+/// individual ICMP types.
 fn of_datagrams(mut counters: Counters) -> Counters {
     const PREFIXES: [&str; 5] =
         ["Ip6", "Udp6", "Icmp6InMsgs", "Icmp6InErrors", "Icmp6InPktTooBigs"];

@@ -82,8 +82,8 @@ fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Fin
     }
 }
 
-/// Examines every stage. The meaning of a counter depends on others, so all counters of a stage are
-/// measured before the stage is evaluated.
+/// Examines every stage. The meaning of a counter depends on other counters, so all counters of a
+/// stage are measured before the stage is evaluated.
 fn examine(examination: &mut Examination<'_>) {
     let backlogs = softnet::measure(examination);
     let by_xdp = xdp::measure(examination);

@@ -172,8 +172,8 @@ impl<'a> Examination<'a> {
         self.rise_of(stage, &table.label(name), &readings)
     }
 
-    /// Like [`counter`](Self::counter), for a counter that every kernel has: if it is missing, it
-    /// is recorded that losses may be hidden.
+    /// Like [`counter`](Self::counter), for a counter that every kernel provides. If it is missing,
+    /// losses may be hidden, which is recorded.
     pub(crate) fn needed_counter(&mut self, stage: Stage, table: Table, name: &str) -> u64 {
         let rise = self.counter(stage, table, name);
         if rise.is_none() && self.span.snapshots.iter().any(|it| it.protocols.seen().is_some()) {

@@ -89,8 +89,8 @@ impl Traffic {
         }
     }
 
-    /// Returns the traffic of a process that received this many datagrams, and lost others at its
-    /// own sockets.
+    /// Returns the traffic of a process that received this many datagrams, and lost more at its own
+    /// sockets.
     pub(crate) fn of_process(self, received: u64, lost: u64) -> Self {
         Self { udp: received.saturating_add(lost), ..self }
     }

@@ -70,7 +70,7 @@ pub struct Snapshot {
     pub devices: Reading<BTreeMap<String, Device>>,
     /// The queueing disciplines of the namespace's devices.
     pub qdiscs: Reading<Vec<Qdisc>>,
-    /// What each CPU did with received packets, for the whole host.
+    /// Counters of each CPU's packet processing, for the entire host.
     pub softnet: Reading<Vec<SoftnetCpu>>,
     /// The limits of softnet packet processing, if they are visible.
     pub backlog: Reading<Backlog>,
@@ -165,7 +165,7 @@ pub struct Qdisc {
     pub queued_bytes: u64,
 }
 
-/// What one CPU did with received packets (`/proc/net/softnet_stat`).
+/// Counters of one CPU's packet processing (`/proc/net/softnet_stat`).
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SoftnetCpu {
     /// The CPU's number.

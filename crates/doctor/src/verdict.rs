@@ -148,7 +148,8 @@ pub enum Cause {
     Starved(Queue, Starvation),
     /// A socket overflows for an unknown reason.
     Overflow(Queue),
-    /// One socket of a group that shares a port overflows, while others have room.
+    /// One socket of a group that shares a port overflows, while other sockets of the group have
+    /// room.
     HotSocket(Queue),
     /// Reads were truncated.
     TruncatedReads,
@@ -194,12 +195,12 @@ pub struct Queue {
     pub sufficient_buffer: Option<u64>,
 }
 
-/// What prevented a reader from running.
+/// The reason why a reader could not run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Starvation {
-    /// The reader waited for a CPU that was used by others, for this fraction of the time.
+    /// The reader waited for a CPU that other threads used, for this fraction of the time.
     CpuPressure(f64),
     /// The reader was stopped (SIGSTOP, a debugger).
     Stopped,
@@ -276,7 +277,8 @@ pub struct Unseen {
     pub stage: Stage,
     /// One sentence that states what was not seen and why.
     pub why: String,
-    /// What would make the part visible (a privilege, a namespace), if anything would.
+    /// The requirement for making the part visible (a privilege, a namespace), if it can be made
+    /// visible.
     pub needed: Option<String>,
     /// Whether losses may be hidden there. If not, the part would only have explained more.
     #[serde(default)]

@@ -1,5 +1,5 @@
 //! Several batches that are filled at the same time, so that datagrams for one destination are sent
-//! together even if others arrive in between.
+//! together even if other datagrams arrive in between.
 
 use core::net::IpAddr;
 
@@ -20,7 +20,7 @@ const PLACE_BITS: u32 = PLACES.trailing_zeros();
 /// is sent, and the second takes its slot. Datagrams from one client to one server therefore stay
 /// in order, even if their other properties differ.
 pub(super) struct Batches {
-    /// The batches that are being filled, and others that are kept for their memory.
+    /// The batches that are being filled, and empty ones that are kept for their memory.
     all: Vec<Batch>,
     /// The indices of the empty batches. The most recently used one is reused first, because its
     /// memory is in the cache.
@@ -219,7 +219,8 @@ mod tests {
             assert!(batches.add(&heading(1, false), [&[], &[1; 1200]], |it| sent.take(it)));
         }
         assert_eq!((sent.1, batches.bytes), (1, 0));
-        // A datagram that is too large for any batch is not sent, and does not block others.
+        // A datagram that is too large for any batch is not sent, and does not block other
+        // datagrams.
         assert!(!batches.add(&heading(1, false), [&[], &[1; 65_508]], |it| sent.take(it)));
         assert!(batches.add(&heading(1, false), [&[], &[1; 65_507]], |it| sent.take(it)));
         assert_eq!((sent.1, batches.empty.len()), (2, 1));

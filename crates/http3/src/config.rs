@@ -38,8 +38,8 @@ pub struct Config {
     /// Whether priorities (RFC 9218) determine the order in which streams are sent.
     ///
     /// More urgent streams are sent first. Among streams of equal urgency, incremental streams are
-    /// sent round-robin, and others one after another. If this is `false`, all streams are sent
-    /// round-robin.
+    /// sent round-robin, and all other streams one after another. If this is `false`, all streams
+    /// are sent round-robin.
     pub prioritize: bool,
     /// Maximum number of priority updates to keep for requests that have not arrived yet (RFC 9218
     /// §7).

@@ -10,8 +10,8 @@ use crate::structured::{self, Value};
 pub struct Priority {
     /// The urgency, from 0 (most urgent) to 7; the default is 3 (§4.1).
     pub urgency: u8,
-    /// Whether partial responses are useful, so that the response may be interleaved with others
-    /// (§4.2).
+    /// Whether partial responses are useful, so that the response may be interleaved with other
+    /// responses (§4.2).
     pub is_incremental: bool,
 }
 

@@ -500,7 +500,7 @@ impl Shard {
         self.connections.report_departed();
     }
 
-    /// Announces that the shard is about to sleep, unless others have left something to do.
+    /// Announces that the shard is about to sleep, unless other threads have queued work for it.
     fn may_sleep(&mut self) -> bool {
         if !self.mailbox.prepare_to_sleep() {
             return false;

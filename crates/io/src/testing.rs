@@ -1,4 +1,4 @@
-//! Groups of shards, clients and NATs for tests of this crate and others. Requires the cargo
+//! Groups of shards, clients and NATs for tests of this crate and other crates. Requires the cargo
 //! feature `testing`.
 
 mod download;

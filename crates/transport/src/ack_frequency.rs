@@ -269,7 +269,7 @@ impl AckFrequency {
         }
     }
 
-    /// Handles the loss of an ACK_FREQUENCY frame. The current request is sent again with a new
+    /// Handles the loss of an ACK_FREQUENCY frame. The current request is retransmitted with a new
     /// sequence number (§4).
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         if let Some(requests) = &mut self.requests

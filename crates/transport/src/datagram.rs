@@ -364,7 +364,7 @@ impl Datagrams {
         }
     }
 
-    /// Handles the loss of a datagram, which is not sent again (RFC 9221 §5.2).
+    /// Handles the loss of a datagram, which is not retransmitted (RFC 9221 §5.2).
     pub(crate) fn on_lost(&mut self, id: u64) {
         self.queues.statistics.lost = self.queues.statistics.lost.saturating_add(1);
         self.report(DatagramId(id), DatagramOutcome::Lost);

@@ -70,7 +70,7 @@ fn datagrams_fill_a_packet_in_order_and_leave_tokens() {
     assert_eq!(datagrams.statistics().sent, 3);
     datagrams.on_lost(1);
     assert_eq!(datagrams.statistics().lost, 1);
-    assert!(!datagrams.has_pending(), "what is lost is not sent again");
+    assert!(!datagrams.has_pending(), "a lost datagram is not retransmitted");
 }
 
 #[test]

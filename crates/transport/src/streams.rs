@@ -77,7 +77,8 @@ pub(crate) struct StreamsConfig {
     pub(crate) send_buffer: u64,
 }
 
-/// The number of written bytes that a stream may keep even when others have filled the send buffer.
+/// The number of written bytes that a stream may keep even when other streams have filled the send
+/// buffer.
 pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
 
 /// The cost of a stream besides its data in [`Streams::held`], in bytes: its state and its queue

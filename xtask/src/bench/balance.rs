@@ -26,7 +26,7 @@ const RUNS: u64 = 40;
 /// Time limit of a run, in addition to the measurement time.
 const MARGIN: Duration = Duration::from_secs(20);
 
-/// What is measured.
+/// The case to measure.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
     Forwarding,

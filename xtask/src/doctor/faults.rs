@@ -29,7 +29,7 @@ pub(super) enum Expected {
     Two([(Stage, &'static str); 2]),
 }
 
-/// What is required to inject a fault.
+/// The requirements for injecting a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Needs {
     /// Only network namespaces.

@@ -23,7 +23,7 @@ pub(super) struct Judgement {
     pub(super) grade: Grade,
     /// The verdict: `no loss`, `stray`, `unknown`, or the cause of the largest loss.
     pub(super) said: String,
-    /// What is wrong with the verdict apart from the cause.
+    /// Errors in the verdict apart from the cause.
     pub(super) faults: Vec<String>,
 }
 

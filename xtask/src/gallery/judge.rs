@@ -9,7 +9,7 @@ use super::patch::{Judge, TestTarget};
 use super::tree::Tree;
 use crate::command::GALLERY;
 
-/// What a judge reported.
+/// The result that a judge reported.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Seen {
     /// The properties that were violated, or the tests that failed.

@@ -96,7 +96,7 @@ pub(super) fn traffic() -> String {
 }
 
 /// Sends datagrams to a proxy until the doctor has its verdict. `name` distinguishes the files of
-/// this run from others.
+/// this run from those of other runs.
 pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<Play, String> {
     let file = |ending: &str| programs.folder.join(format!("{name}.{ending}"));
     let site = Site::direct().map_err(|error| format!("the network: {error}"))?;

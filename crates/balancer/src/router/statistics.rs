@@ -7,7 +7,7 @@ use super::{Decision, DropReason, Means};
 pub struct TableStatistics {
     /// Number of entries, some of which may have expired.
     pub entries: usize,
-    /// Number of entries removed to make room for others.
+    /// Number of entries evicted to make room for other entries.
     pub evicted: u64,
     /// Number of entries removed because their lifetime had passed.
     pub expired: u64,

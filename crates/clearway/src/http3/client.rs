@@ -47,8 +47,8 @@ impl Client {
     ///
     /// `config` must offer the [protocol](super::PROTOCOL). With [early
     /// data](ClientConfig::early_data) and a session to resume, this returns before the server has
-    /// responded. Requests with safe methods and without content are then sent immediately, others
-    /// after the handshake.
+    /// responded. Requests with safe methods and without content are then sent immediately, all
+    /// other requests after the handshake.
     ///
     /// # Errors
     /// Returns [`Error::Config`], [`Error::NotStarted`], or the error that ended the connection
@@ -120,8 +120,8 @@ impl Client {
     /// no more streams. Interim responses are skipped; see [`start`](Self::start).
     ///
     /// If the server responds with 425 (Too Early) to a request with a safe method and no content
-    /// that was made before the handshake was complete, the request is sent again after the
-    /// handshake (RFC 8470 §5.2).
+    /// that was made before the handshake was complete, the request is retried after the handshake
+    /// (RFC 8470 §5.2).
     ///
     /// # Errors
     /// Returns [`Error::GoingAway`] if the request was not sent or certainly not processed;

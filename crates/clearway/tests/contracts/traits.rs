@@ -321,7 +321,7 @@ fn with_controller(factory: impl ControllerFactory + 'static) -> TransportConfig
     TransportConfig::builder().controller(Arc::new(factory)).build().unwrap()
 }
 
-/// Makes the code misbehave for one connection among others.
+/// Makes the code misbehave for one of several connections.
 async fn misbehave(
     name: &str,
     conduct: Conduct,

@@ -81,7 +81,7 @@ const POLICIES: [Row; 25] = [
     (Some(A), (Required, A), (Required, B), Refused,       Refused),
 ];
 
-/// Where a server keeps its sessions.
+/// The storage of a server's sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     Table,

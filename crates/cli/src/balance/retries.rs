@@ -30,7 +30,7 @@ impl SharedLimit {
     }
 }
 
-/// What to do with a client's datagram.
+/// The action for a client's datagram.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// Forward the datagram to a server.

@@ -24,7 +24,7 @@ use super::own::Own;
 use super::watch::Reread;
 use crate::failure::Failure;
 
-/// Pause before a source is queried again after a failure.
+/// Pause after a failure before a source is retried.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// A source's update: its servers, or the reason why they are unknown.

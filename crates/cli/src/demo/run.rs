@@ -39,7 +39,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for writing a run's qlog file to disk after the end of the run.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// Where the runs' qlog is written.
+/// The destinations of the runs' qlog events.
 #[derive(Clone)]
 pub(super) struct Writer {
     /// The traces that `view --live` can follow.

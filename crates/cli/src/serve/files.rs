@@ -28,7 +28,7 @@ pub(super) struct Files {
     pub(super) store: Store,
 }
 
-/// What was found at a path.
+/// The result of looking up a path.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A file, open for reading.

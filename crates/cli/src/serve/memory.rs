@@ -3,7 +3,7 @@
 //!
 //! A response waits until there is memory for its next piece. When memory is short, the longest
 //! blocked response of the host that uses the most memory is reset. Therefore, no new client is
-//! rejected because others do not accept content.
+//! rejected because other clients do not accept content.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -85,7 +85,7 @@ pub(super) struct ContentStatistics {
     pub(super) limit: u64,
     /// Memory in use, in bytes.
     pub(super) held: u64,
-    /// Number of responses that were reset in favor of others.
+    /// Number of responses that were reset in favor of other responses.
     pub(super) resets: u64,
 }
 

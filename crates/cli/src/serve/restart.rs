@@ -1,4 +1,4 @@
-//! Where the server's sockets come from, and how the server ends.
+//! The origin of the server's sockets, and the server's shutdown.
 
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};

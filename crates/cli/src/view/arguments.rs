@@ -12,9 +12,9 @@ use super::live::Origin;
 /// needs neither this program nor a network.
 ///
 /// Any qlog file can be read: JSON text sequences and contained JSON, all versions from 0.1 to the
-/// drafts of 2026, as written by Clearway, quiche, quic-go, aioquic, quinn, picoquic and others,
-/// plain or compressed (.gz, .zst). A truncated or damaged file is read up to the damage, and the
-/// damage is reported.
+/// drafts of 2026, as written by Clearway, quiche, quic-go, aioquic, quinn, picoquic and other
+/// stacks, plain or compressed (.gz, .zst). A truncated or damaged file is read up to the damage,
+/// and the damage is reported.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ViewCommand {

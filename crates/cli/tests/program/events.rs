@@ -88,7 +88,7 @@ impl Server {
         prlimit(process, Resource::Nofile, limit).unwrap();
     }
 
-    /// Returns the lowest unused descriptor number: if the limit is set to it, nothing can be
+    /// Returns the lowest unused descriptor number. With this number as the limit, nothing can be
     /// opened.
     fn first_free_descriptor(&self) -> u64 {
         let is_free = |number: &u64| {

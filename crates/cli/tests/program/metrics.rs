@@ -161,7 +161,7 @@ fn the_counts_of_four_shards_add_up() {
     server.interrupt();
 }
 
-/// Neither a client that sends half a request nor one that reads nothing blocks others.
+/// Neither a client that sends half a request nor one that reads nothing blocks other clients.
 #[test]
 fn a_slow_scraper_does_not_hold_up_anybody() {
     let scratch = Scratch::new("metrics-slow");

@@ -5,8 +5,8 @@ use super::gain::Gain;
 use super::sample::Sample;
 use super::state::BbrState;
 
-/// The maximum number of rounds in Drain: if the bandwidth was overestimated, the data in flight
-/// never drops to the estimate.
+/// The maximum number of rounds in Drain. Without it, Drain would never end if the bandwidth was
+/// overestimated, because the data in flight would not drop to the estimate.
 const MAXIMUM_ROUNDS: u64 = 3;
 
 impl Bbr {

@@ -1,5 +1,5 @@
-//! What the path delivered in the last round, and whether that round had losses (draft, "When Not
-//! Probing for Bandwidth").
+//! The data that the path delivered in the last round, and whether that round had losses (draft,
+//! "When Not Probing for Bandwidth").
 
 use clearway_units::Rate;
 use clearway_units::packed::Pack;

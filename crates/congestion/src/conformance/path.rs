@@ -30,7 +30,7 @@ pub(super) enum Fate {
     Lost,
     /// The packet arrives with a CE mark.
     Marked,
-    /// The packet arrives after others that were sent later.
+    /// The packet arrives after packets that were sent later.
     Late,
 }
 

@@ -6,10 +6,10 @@ use crate::devices::device;
 use crate::examination::{Examination, evidence};
 use crate::{Driver, Evidence, Snapshot};
 
-/// What a statistic counts, as far as its name tells.
+/// The meaning of a driver statistic, as inferred from its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
-    /// What a statistic counts, as inferred from its name.
+    /// Frames dropped by the device or its driver.
     Drop,
     /// Packets dropped by XDP.
     Xdp,
@@ -19,7 +19,7 @@ pub(crate) enum Meaning {
     Other,
 }
 
-/// Words in a statistic's name that state where something is counted, not what.
+/// Words in a statistic's name that state where events are counted, not which events.
 const PLACES: [&str; 11] =
     ["queue", "ring", "port", "prio", "ch", "drv", "dev", "total", "stat", "phy", "pkts"];
 

@@ -8,9 +8,9 @@ use crate::queue::Reader;
 use crate::span::Table;
 use crate::{Family, Process, RunState, Snapshot, Socket, SocketKey, Thread};
 
-/// What each snapshot shows about the readers of a socket.
+/// The readers of a socket, as shown by each snapshot.
 pub(crate) struct Readers {
-    /// The process that reads the socket: its ID and name.
+    /// The ID and name of the process that reads the socket.
     pub(crate) process: Option<(u32, String)>,
     /// The name of the thread that is assumed to be the reader.
     pub(crate) thread: Option<String>,

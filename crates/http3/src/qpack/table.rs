@@ -92,8 +92,8 @@ impl Table {
         while self.size > capacity && self.evict().is_some() {}
     }
 
-    /// Adds an entry, and evicts others to make room (§3.2.2). Returns `false` if the entry is
-    /// larger than the table.
+    /// Adds an entry, and evicts other entries to make room (§3.2.2). Returns `false` if the entry
+    /// is larger than the table.
     pub(crate) fn insert(&mut self, entry: Entry) -> bool {
         let size = entry.size();
         if size > self.capacity {

@@ -1,5 +1,5 @@
-//! What a shard sends and receives datagrams with: a socket of the operating system, or one that
-//! the program provides.
+//! The channel through which a shard sends and receives datagrams: a socket of the operating
+//! system, or one that the program provides.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};

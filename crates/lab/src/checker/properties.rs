@@ -69,7 +69,7 @@ pub enum Property {
 
 use Property::*;
 
-/// Where a property is checked.
+/// The scope in which a property is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In every run, at every event, by the checker.

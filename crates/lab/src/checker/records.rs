@@ -114,8 +114,8 @@ pub(super) struct Stage {
     pub(super) is_peer_watched: bool,
 }
 
-/// The time at which the last packet was received, and since when the next one is awaited (RFC 9000
-/// §10.1).
+/// Records of received packets: when the current silence began (RFC 9000 §10.1), and which packets
+/// are not acknowledged yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,

@@ -158,7 +158,7 @@ impl NullSession {
     }
 }
 
-/// What the received bytes begin with.
+/// The beginning of the received bytes.
 enum Split<'a> {
     Incomplete,
     Broken,

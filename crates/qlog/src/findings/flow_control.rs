@@ -24,7 +24,7 @@ const SHARE: f64 = 0.5;
 struct Stall {
     begin: Duration,
     end: Duration,
-    /// The time since which everything that was sent has been acknowledged.
+    /// When all sent data had been acknowledged, if no stream data has been sent since.
     all_arrived: Option<Duration>,
     /// The number of packets received from the peer since all data was acknowledged.
     heard: u64,

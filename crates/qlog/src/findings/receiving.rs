@@ -28,7 +28,7 @@ pub(super) struct LateLimits {
     blocked: BTreeMap<Owner, (u64, Duration)>,
     /// The highest limits that were sent.
     raised: BTreeMap<Owner, u64>,
-    /// The time since which the peer has been waiting for any limit.
+    /// When the peer began to wait for a limit to be raised, if it is waiting now.
     since: Option<Duration>,
     first: Option<Duration>,
     longest: Option<(Duration, Duration, u64)>,

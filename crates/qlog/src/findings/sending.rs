@@ -98,8 +98,8 @@ const MAX_BACKOFF: u32 = 16;
 /// Detects that packets are outstanding but the probe for them is not sent (L3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeOverdue {
-    /// The time since which nothing was sent or acknowledged, and the maximum time for which this
-    /// is allowed.
+    /// When the last ack-eliciting packet was sent or acknowledged, and the maximum pause that is
+    /// allowed afterwards.
     since: Option<(Duration, Duration)>,
     /// The number of consecutive timeouts, inferred from the packets.
     timeouts: u32,

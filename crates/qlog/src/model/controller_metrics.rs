@@ -8,7 +8,7 @@ use super::header::{SeriesHeader, Unit};
 use super::series::Series;
 use crate::read::{Metric, MetricUnit};
 
-/// The maximum number of distinct metrics that are kept; others are not shown.
+/// The maximum number of distinct metrics that are kept; additional metrics are not shown.
 const MAX_METRICS: usize = 16;
 /// The maximum number of points of a metric. Fewer are enough because metrics are shown in addition
 /// to other series.

@@ -36,7 +36,7 @@ enum Place {
     End,
 }
 
-/// Where a value ends.
+/// The extent of a value.
 enum Extent {
     Whole(usize),
     TooLong,

@@ -58,7 +58,8 @@ pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u6
     counted(json, "clearway:omitted", omitted);
 }
 
-/// Writes a frame that represents `count` others. The draft allows additional types of frames.
+/// Writes a frame that represents `count` omitted frames. The draft allows additional types of
+/// frames.
 fn counted(json: &mut Array<'_>, frame_type: &str, count: usize) {
     if count > 0 {
         json.object(|json| {

@@ -51,7 +51,7 @@ enum Job {
     Close {
         log: u64,
     },
-    /// Send a reply, because all earlier jobs are done.
+    /// Send a reply, which shows that all earlier jobs are done.
     Reached {
         reply: std::sync::mpsc::SyncSender<()>,
     },

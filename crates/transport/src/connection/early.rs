@@ -126,7 +126,8 @@ impl Connection {
     }
 
     /// Handles the server's rejection of all 0-RTT packets. Streams stay open for the application,
-    /// and everything on them is sent again within the limits of this connection (RFC 9001 §4.6.2).
+    /// and everything on them is retransmitted within the limits of this connection (RFC 9001
+    /// §4.6.2).
     fn forget_early_packets(&mut self, now: Timestamp) -> Result<(), TransportError> {
         self.handshake.protection_mut().discard_early();
         self.recovery.get_mut().abandon_outstanding(SpaceId::Application, now)?;

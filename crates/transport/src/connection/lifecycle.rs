@@ -300,7 +300,7 @@ impl Connection {
         self.identity.tokens.initial = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
         // Earlier packets will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and
-        // early data is sent again with the same keys (RFC 9000 §17.2.5.3).
+        // early data is retransmitted with the same keys (RFC 9000 §17.2.5.3).
         let restarted = self
             .recovery
             .get_mut()

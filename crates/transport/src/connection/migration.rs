@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Retires the IDs of paths that the peer has not moved to, when there is no connection ID for
-    /// another path, so that the peer issues others.
+    /// another path, so that the peer issues new IDs.
     fn release_unused_connection_ids(&mut self, now: Timestamp) {
         if self.paths.is_settled() {
             let paths = &self.paths;

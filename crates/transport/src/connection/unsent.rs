@@ -2,7 +2,7 @@
 //! as a firewall rule, forbids it.
 //!
 //! Datagrams that the kernel rejects have not reached the network. A rejection is therefore not a
-//! congestion signal, and the contents are sent again as soon as the kernel accepts datagrams
+//! congestion signal, and the contents are retransmitted as soon as the kernel accepts datagrams
 //! again, however long that takes. A client whose local address is gone continues from the address
 //! that the operating system chooses instead (RFC 9000 §9).
 
@@ -33,9 +33,9 @@ pub(super) struct Unsent {
 
 impl Connection {
     /// Reports that the kernel has rejected the last batch and would currently reject it again.
-    /// Call this instead of [`transmitted`](Self::transmitted). The contents are sent again, which
-    /// is not a congestion signal: on another path when it is validated again, and on the current
-    /// path when a retry succeeds, at most half a second after sending becomes possible. A
+    /// Call this instead of [`transmitted`](Self::transmitted). The contents are retransmitted,
+    /// which is not a congestion signal: on another path when it is validated again, and on the
+    /// current path when a retry succeeds, at most half a second after sending becomes possible. A
     /// CONNECTION_CLOSE is repeated until the closing period ends (RFC 9000 §10.2), if the peer has
     /// ever answered.
     ///

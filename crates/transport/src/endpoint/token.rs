@@ -1,6 +1,6 @@
 //! Address validation tokens (RFC 9000 §8.1.3, §8.1.4). They are encrypted and authenticated, and
 //! bound to an address, a time and a version (RFC 9369 §5). Their keys, and the clock that
-//! determines their age, belong to the endpoint or are shared with others.
+//! determines their age, belong to the endpoint or are shared with other endpoints.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

@@ -32,7 +32,7 @@ struct Repeatable {
     left: u8,
 }
 
-/// The maximum number of times that acknowledged bytes are sent again.
+/// The maximum number of times that acknowledged bytes are retransmitted.
 const MAX_REPETITIONS: u8 = 3;
 
 impl CryptoStream {
@@ -134,8 +134,8 @@ impl CryptoStream {
         self.send.on_acked(offset..offset.saturating_add(length));
     }
 
-    /// Handles the loss of a packet that contained these bytes: any that are unacknowledged are
-    /// sent again.
+    /// Handles the loss of a packet that contained these bytes: the unacknowledged ones are
+    /// retransmitted.
     pub(crate) fn on_lost(&mut self, offset: u64, length: u64) {
         self.send.on_lost(offset..offset.saturating_add(length));
     }

@@ -307,7 +307,7 @@ fn bytes_in_order_are_not_buffered() {
     assert_eq!(far.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
 }
 
-/// Bytes that were acknowledged without having been read are sent again, a few times.
+/// Bytes that were acknowledged without having been read are retransmitted a few times.
 #[test]
 fn acknowledged_bytes_are_repeated_a_few_times() {
     let mut stream = CryptoStream::default();

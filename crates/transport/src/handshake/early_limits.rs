@@ -28,7 +28,8 @@ impl EarlyLimits {
         )
     }
 
-    /// Extracts the limits from a server's encoded parameters; `None` if those are malformed.
+    /// Extracts the limits from a server's encoded parameters; `None` if the parameters are
+    /// malformed.
     pub(super) fn decode_parameters(encoded: &[u8]) -> Option<Self> {
         TransportParameters::decode(encoded, Initiator::Server).ok().map(|it| Self::of(&it))
     }

@@ -203,7 +203,7 @@ pub trait KeySchedule: Send {
 }
 
 /// The keys of a phase, and the key for receiving in the next phase. A packet of the next phase may
-/// arrive at any time and must not take longer to process than others (RFC 9001 §6.3).
+/// arrive at any time and must not take longer to process than other packets (RFC 9001 §6.3).
 pub struct PhaseKeys {
     /// The keys of the current phase.
     pub current: Keys,

@@ -216,7 +216,7 @@ impl LocalIds {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
                 // This must not exceed the sequence number (§19.15), as it would when the frame of
-                // an ID that has to be retired itself is sent again.
+                // an ID that must itself be retired is retransmitted.
                 retire_prior_to: VarInt::saturating(self.retire_prior_to.min(issued.sequence)),
                 id: issued.id,
                 reset_token: self.reset_key.token(&issued.id),
@@ -234,7 +234,7 @@ impl LocalIds {
         self.note_announcement(sequence, Announcement::Sent);
     }
 
-    /// Handles the loss of the frame: it is sent again, unless the ID has been retired since.
+    /// Handles the loss of the frame, which is retransmitted unless the ID has been retired since.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.note_announcement(sequence, Announcement::Lost);
     }

@@ -138,7 +138,7 @@ impl ResetKeySource for Changing {
     }
 }
 
-/// RFC 9000 §19.15: a frame that is sent again has the same token, even if the key has changed
+/// RFC 9000 §19.15: a frame that is retransmitted has the same token, even if the key has changed
 /// since.
 #[test]
 fn a_connection_id_keeps_its_reset_token() {

@@ -361,7 +361,7 @@ impl RemoteIds {
         }
     }
 
-    /// Handles the loss of the frame: it is sent again.
+    /// Handles the loss of the frame, which is retransmitted.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         let Some(retired) = self.retired.used() else { return };
         if let Some(retiring) = retired.retiring.iter_mut().find(|r| r.sequence == sequence) {

@@ -169,7 +169,7 @@ fn a_postponed_probe_is_sent_again() {
     assert_eq!(send(&mut mtu, at(1)), Some(probe));
 }
 
-/// RFC 8899 §5.1.1: when PMTU_RAISE_TIMER expires, larger sizes are tried again.
+/// RFC 8899 §5.1.1: when PMTU_RAISE_TIMER expires, larger sizes are probed again.
 #[test]
 fn ten_minutes_later_larger_sizes_are_tried_again() {
     let mut mtu = wanted(ON);
@@ -219,7 +219,7 @@ fn after_jumbo_frames_ethernet_is_tried_first() {
 }
 
 /// Congestion can look like a black hole. In that case one probe suffices, and sizes that failed
-/// before are not tried again.
+/// before are not probed again.
 #[test]
 fn a_black_hole_that_was_none_costs_one_probe() {
     let mut mtu = wanted(ON);

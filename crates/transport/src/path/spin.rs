@@ -10,8 +10,8 @@ pub enum SpinBit {
     /// Disabled: the value is random but constant for each connection ID.
     #[default]
     Random,
-    /// Disabled, and always 0. This makes the endpoint distinguishable from others, so it is for
-    /// simulations only.
+    /// Disabled, and always 0. This makes the endpoint distinguishable from other endpoints, so it
+    /// is for simulations only.
     Zero,
     /// Enabled, except on one path in sixteen, which is chosen at random and treated as
     /// [`SpinBit::Random`].

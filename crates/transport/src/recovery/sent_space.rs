@@ -35,7 +35,8 @@ const CROWDED_PACKETS: usize = MAX_PACKETS / 4 * 3;
 /// Like [`CROWDED_PACKETS`], in bytes.
 const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
 
-/// Maximum number of settled packets that may remain between others before they are removed.
+/// Maximum number of settled packets that may remain between unsettled ones before they are
+/// removed.
 const MAX_SETTLED: usize = 1 << 10;
 
 /// Error: more packets were sent than can be remembered, and the peer acknowledges none of them.
@@ -60,7 +61,7 @@ const NEVER_SENT: TransportError = TransportError::rule(
 /// there are many, the settled packets are removed and the others are found by search.
 ///
 /// The number of packets is bounded: packets limited by the window wait while there is no room
-/// ([`has_room`](Self::has_room)), and others get an error.
+/// ([`has_room`](Self::has_room)), and other packets get an error.
 ///
 /// Packets are sent in order of their numbers and the clock does not go backwards, so packets that
 /// are declared lost are older than all outstanding ones: everything below `first_outstanding` is
@@ -412,8 +413,8 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Removes settled packets between others if they are more than half of all, or a sixteenth of
-    /// the maximum. At most sixteen packets are visited for each one removed.
+    /// Removes settled packets between unsettled ones if they are more than half of all, or a
+    /// sixteenth of the maximum. At most sixteen packets are visited for each one removed.
     fn take_out_settled(&mut self) {
         let outstanding = self.in_flight_outstanding.saturating_add(self.other_outstanding);
         let outstanding = usize::try_from(outstanding).unwrap_or(usize::MAX);

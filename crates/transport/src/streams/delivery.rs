@@ -60,8 +60,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// Handles the loss of the packet that carried the frame recorded in `token`. The frame is sent
-    /// again with its current contents, if it is still needed.
+    /// Handles the loss of the packet that carried the frame recorded in `token`. The frame is
+    /// retransmitted with its current contents, if it is still needed.
     pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {

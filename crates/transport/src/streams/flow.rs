@@ -103,13 +103,13 @@ struct Tuned {
     consumed: u64,
 }
 
-/// The number of round trips that half a window must last: if it is consumed faster, the window is
-/// too small.
+/// The number of round trips that half a window must last. A window that is consumed faster is too
+/// small.
 const TUNING_ROUND_TRIPS: u32 = 2;
 /// The number of updates per window on a path that loses none of them.
 const FEWEST_UPDATES: u64 = 8;
-/// The number of updates per window on a path that loses nearly all of them: if nine of ten are
-/// lost, all updates of one window in a million are lost.
+/// The number of updates per window on a path that loses nearly all of them. If nine of ten are
+/// lost, one window in a million loses all of its updates.
 const MOST_UPDATES: u64 = 128;
 
 /// The size to which a window of less than [`FEWEST_UPDATES`] bytes grows, in bytes: doubling would

@@ -533,8 +533,8 @@ impl SendingPart {
             && self.advance(SendInput::AllAcknowledged)
     }
 
-    /// Handles the loss of a frame with `range`, and the FIN if `fin`. The parts that are not
-    /// acknowledged are sent again.
+    /// Handles the loss of a frame with `range`, and the FIN if `fin`. The unacknowledged parts are
+    /// retransmitted.
     pub(super) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         if !self.state.carries_data() {
             return;

@@ -36,7 +36,7 @@ pub(super) enum SendState {
     Ready(Option<StreamEnd>),
     /// Data is being sent. The application may write until it sets an end.
     Send(Option<StreamEnd>),
-    /// All data and the end were sent. Lost data is sent again.
+    /// All data and the end were sent. Lost data is retransmitted.
     DataSent(StreamEnd, Delivery),
     /// Everything was acknowledged.
     DataReceived(StreamEnd),

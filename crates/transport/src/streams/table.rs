@@ -21,7 +21,7 @@ pub(super) struct Stream {
     pub(super) receive: Option<Box<ReceivingPart>>,
     /// The priority: higher values are sent first.
     pub(super) priority: i32,
-    /// Whether the stream takes turns with others of its priority.
+    /// Whether the stream takes turns with other streams of its priority.
     pub(super) is_incremental: bool,
     /// Whether the application has opened or accepted the stream.
     pub(super) is_accepted: bool,

@@ -132,8 +132,8 @@ fn packets_that_arrive_before_their_keys_are_kept() {
 }
 
 /// RFC 9002 §6.2.4: when the server's first flight is lost and the probe timeout expires, the
-/// entire flight is sent again, twice, so that the repeated loss of one of those datagrams does not
-/// matter.
+/// entire flight is retransmitted, twice, so that the repeated loss of one of those datagrams does
+/// not matter.
 #[test]
 fn a_lost_first_flight_costs_one_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));

@@ -82,7 +82,7 @@ fn early_data_arrives_although_datagrams_are_lost() {
     }
 }
 
-/// A Retry does not reject early data: the 0-RTT packets are sent again (RFC 9000 §17.2.5.3).
+/// A Retry does not reject early data: the 0-RTT packets are retransmitted (RFC 9000 §17.2.5.3).
 #[test]
 fn early_data_is_sent_again_after_a_retry() {
     let mut pair = Pair::with_session(delayed(10, 1));
@@ -127,8 +127,8 @@ fn a_server_that_changes_the_version_rejects_early_data() {
 }
 
 /// A server that has forgotten the session, or no longer accepts early data, rejects it. Streams
-/// are kept, and all their data is sent again within the limits of the new parameters, which may be
-/// lower.
+/// are kept, and all their data is retransmitted within the limits of the new parameters, which may
+/// be lower.
 #[test]
 fn rejected_early_data_is_sent_again_within_the_new_limits() {
     for seed in 0..10 {

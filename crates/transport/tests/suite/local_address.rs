@@ -218,8 +218,8 @@ fn a_missing_route_is_no_congestion() {
 }
 
 /// The rejected packet may have contained only an ACK frame, which is not retransmitted. The client
-/// still tries again, within the first wait. Otherwise, only the server's probes would reveal that
-/// the host can send.
+/// still retries within the first wait. Otherwise, only the server's probes would reveal that the
+/// host can send.
 #[test]
 fn a_client_tries_again_although_it_has_nothing_to_send() {
     let refused_at = Rc::new(Cell::new(None));

@@ -18,7 +18,7 @@ const SIZE: usize = 20_000;
 /// Enough bytes to keep the sender's congestion window full for many round trips.
 const LARGE: usize = 500_000;
 
-/// What the applications send over the connection.
+/// The traffic that the applications send over the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Traffic {
     /// Only the handshake.

@@ -88,8 +88,8 @@ impl Faults {
         admits
     }
 
-    /// Returns whether there is no room for the next batch. There will be room when the batch is
-    /// sent again.
+    /// Returns whether there is no room for the next batch. There will be room when sending is
+    /// retried.
     pub(super) fn refuses(&self) -> bool {
         let refuses = !self.admits();
         self.lock().offered += usize::from(refuses);

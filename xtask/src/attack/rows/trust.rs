@@ -133,7 +133,7 @@ fn settings(scene: &Scene<'_>, certificate: Option<&Arc<CertifiedKey>>) -> Setti
     Settings { tls: Arc::new(tls), ..settings }
 }
 
-/// What a server did with a client's session.
+/// A server's response to a client's session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Resumed,

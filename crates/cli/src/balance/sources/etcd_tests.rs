@@ -98,7 +98,8 @@ async fn a_member_that_always_changes_is_asked_now_and_then() {
     task.abort();
 }
 
-/// What a member can make this program read and store is limited, and errors are safe to print.
+/// Checks that an etcd member can make this program read and store only a limited amount, and that
+/// errors are safe to print.
 #[tokio::test]
 async fn answers_of_a_hostile_member() {
     let pairs = |count: usize| {

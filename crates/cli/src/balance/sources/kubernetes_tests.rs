@@ -146,8 +146,8 @@ fn the_port_is_one_of_udp() {
     assert!(why.contains("several UDP ports"), "{why}");
 }
 
-/// What an API server can make this program read, store and do is limited, and the servers remain
-/// unchanged.
+/// Checks that an API server can make this program read, store and do only a limited amount, and
+/// that the servers remain unchanged.
 #[tokio::test]
 async fn answers_of_a_hostile_api_server() {
     let endpoints = vec![json!({ "addresses": [] }); MAX_ENTRIES + 1];

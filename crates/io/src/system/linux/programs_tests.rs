@@ -190,8 +190,8 @@ fn classic_bpf_finds_the_shard_whatever_the_port_of_the_client() {
     finds_all("[::]:0", 5, Steering::ClassicBpf);
 }
 
-/// Returns the best method available to this process: if it may not load the eBPF program, that is
-/// detected, and classic BPF is used.
+/// Returns the best method available to this process. If the process may not load the eBPF program,
+/// classic BPF is used.
 fn best() -> Steering {
     let may = capabilities(None).unwrap().effective;
     let either = CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;

@@ -296,7 +296,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: L10,
         id: "L10",
-        meaning: "Packets are ECN-marked on paths that preserve the marks; on others, marking \
+        meaning: "Packets are ECN-marked on paths that preserve the marks; on other paths, marking \
             ends within a test of ten packets.",
         method: "validates the received counts independently (RFC 9000 §13.4.2, A.4) against the \
             marks seen on the network; after a failure no packet may be marked, before validation \

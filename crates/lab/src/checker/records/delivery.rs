@@ -26,7 +26,7 @@ enum Sequence {
     Stream(StreamId),
 }
 
-/// What a control frame is about. A newer frame of the same kind, about the same stream if there is
+/// The subject of a control frame. A newer frame of the same type, for the same stream if there is
 /// one, supersedes earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {

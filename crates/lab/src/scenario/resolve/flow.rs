@@ -137,14 +137,14 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
     Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data }))
 }
 
-/// Where a kind of traffic appears in the file.
+/// The position of a kind of traffic in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is the flow's only traffic.
+    /// The flow's only traffic.
     Whole,
-    /// It is a part of a sequence.
+    /// A part of a sequence.
     Part,
-    /// It is in a `together` list, concurrent with other kinds.
+    /// An entry in a `together` list, concurrent with other kinds.
     Beside,
 }
 

@@ -326,7 +326,7 @@ fn keys_that_are_none_end_the_handshake() {
                 point[0] = 2;
             }),
         ),
-        ("of another form", point(|point| point[0] = 6)),
+        ("in a different format", point(|point| point[0] = 6)),
     ];
     let algorithms: [&'static SignatureAlgorithm; 4] = [
         &rcgen::PKCS_ECDSA_P256_SHA256,

@@ -13,7 +13,7 @@ use crate::crypto::packets::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use crate::{CertificateChainLimit, MAX_CHAIN_SIGNATURES};
 
 /// Runs a search for a path to a root, with algorithms that skip signatures known to be valid, and
-/// verify at most [`MAX_CHAIN_SIGNATURES`] others.
+/// verify at most [`MAX_CHAIN_SIGNATURES`] other signatures.
 ///
 /// # Errors
 /// [`CertificateChainLimit::Signatures`] if the search failed because of the limit.

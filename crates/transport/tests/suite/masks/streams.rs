@@ -35,7 +35,7 @@ enum Operation {
 const OPERATIONS: [Operation; 5] =
     [Operation::Write, Operation::Finish, Operation::Reset, Operation::ResetAt, Operation::Stop];
 
-/// What the receiving application has observed on the stream.
+/// The state of the stream, as observed by the receiving application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Open,

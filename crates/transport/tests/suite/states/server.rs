@@ -222,7 +222,7 @@ const TABLE: [Row; 18] = [
         |it| Some(forged_long(1, &it.ids().0, &it.ids().1)),
         [IGNORED, NO_KEY, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, IGNORED]),
     // A client that already sends 1-RTT packets may be missing part of the server's handshake
-    // messages, which are sent again.
+    // messages, which are retransmitted.
     ("1-RTT that cannot be decrypted", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3, RFC 9002 §6.2.3",
         |it| Some(forged_short(&it.ids().0)),
         [REPLY, REPLY, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, REPLY]),
