@@ -186,7 +186,7 @@ impl Table {
 }
 
 impl Place {
-    /// Returns the flag that is to be set when a request has arrived.
+    /// Returns the flag to set when a request has arrived.
     fn has_asked(&self) -> Arc<AtomicBool> {
         self.has_asked.clone()
     }

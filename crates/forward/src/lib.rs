@@ -368,7 +368,7 @@ impl Signal {
         }
     }
 
-    /// Marks the thread as ended: it accepts no more commands.
+    /// Marks the thread as ended. It accepts no more commands.
     fn close(&self) {
         *self.lock() = Inbox { command: None, is_closed: true };
     }

@@ -153,7 +153,7 @@ fn bpf<A: Attributes>(attributes: &A) -> io::Result<RawFd> {
 
 fn bpf_descriptor<A: Attributes>(attributes: &A) -> io::Result<OwnedFd> {
     let descriptor = bpf(attributes)?;
-    // SAFETY: the commands that use this function return a new descriptor that nobody else owns.
+    // SAFETY: the commands that use this function return a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -17,7 +17,7 @@ use clearway_terminal::output;
 /// are checked.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Scenarios, and their cells that are to be run.
+/// Scenarios, and the cells to run.
 pub(super) struct Matrix {
     scenarios: Vec<Scenario>,
     cells: Vec<Cell>,

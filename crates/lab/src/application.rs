@@ -59,14 +59,14 @@ pub trait Application {
 struct Common {
     http3: Http3,
     bodies: BTreeMap<u64, Body>,
-    /// Streams on which a message is to be canceled midway.
+    /// Streams on which a message will be canceled midway.
     arranged: BTreeMap<u64, Arranged>,
     progress: Progress,
     /// Whether early data may be sent.
     is_early: bool,
 }
 
-/// How a message is to be canceled midway on a stream.
+/// How to cancel a message midway on a stream.
 #[derive(Clone, Copy, Debug)]
 struct Arranged {
     cancel: Cancel,
@@ -80,7 +80,7 @@ impl Common {
         Self { http3, bodies, arranged, progress: Progress::default(), is_early: false }
     }
 
-    /// Records how a message on `stream` is to be canceled, if it is.
+    /// Records how to cancel the message on `stream`, if it will be canceled.
     fn arrange(&mut self, stream: u64, cancel: Option<Cancel>) {
         self.arranged.extend(cancel.map(|cancel| (stream, Arranged { cancel, written: 0 })));
     }

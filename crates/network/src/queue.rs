@@ -45,9 +45,9 @@ pub(crate) struct QueuedDatagram {
 /// The discipline's decision about the datagram at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueVerdict {
-    /// The datagram goes on the wire.
+    /// The datagram is put on the wire.
     Send,
-    /// The datagram is marked CE and goes on the wire.
+    /// The datagram is marked CE and put on the wire.
     Mark,
     /// The datagram is dropped, and the next one is considered.
     Drop,

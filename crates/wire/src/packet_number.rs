@@ -42,8 +42,8 @@ impl PacketNumber {
     ///
     /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by`
     /// is the number of packets that are sent later and may arrive before this one. It matters
-    /// because the peer expands a truncated number to the candidate nearest to the largest number
-    /// that it has received.
+    /// because the peer expands a truncated number to the candidate nearest to the largest packet
+    /// number that it has received.
     ///
     /// The encoding represents more than twice the larger of the two distances. For a distance of
     /// 2^31 or more, there is no such encoding, and 4 bytes are used.

@@ -46,8 +46,8 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// Returns whether the buffered data consists of so many pieces that no more should be taken
-    /// from the transport. For buffers whose size is bounded by flow control.
+    /// Returns whether the buffered data consists of too many pieces to take more from the
+    /// transport. For buffers whose size is bounded by flow control.
     pub(crate) fn is_fragmented(&self) -> bool {
         let pieces = self.pieces.len();
         let bytes = self.held.bytes().saturating_sub(pieces * PIECE_OVERHEAD);

@@ -233,7 +233,7 @@ impl Counted {
         let weights = servers().map(|(_, server, name)| {
             (name, f64::from(server.weight) / f64::from(Health::FULL_WEIGHT))
         });
-        let help = "A server's share of new clients, relative to the others";
+        let help = "A server's share of new clients, relative to the other servers";
         metric(encoder, "server_weight", None, help, MetricType::Gauge, weights.collect())?;
         let checks = servers().flat_map(|(_, server, name)| {
             let [ok, failed] = self.fleet.checks_of(&server.name);

@@ -132,7 +132,7 @@ fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt
     encode_rates(own, ("lost_per_second", help), encoder)?;
     let elsewhere = verdict.map_or(&[][..], |it| &it.elsewhere);
     let help =
-        "Packets lost per second in this network namespace, except those that this program loses.";
+        "Packets lost per second in this network namespace, except packets that this program loses.";
     encode_rates(elsewhere, ("elsewhere_lost_per_second", help), encoder)
 }
 

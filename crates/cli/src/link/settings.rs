@@ -197,7 +197,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reorder",
         "PROBABILITY",
-        "Probability of delaying a datagram so that later ones overtake it",
+        "Probability of delaying a datagram so that later datagrams overtake it",
         |settings, value| {
             settings.reorder.probability = probability(value)?;
             Ok(())

@@ -77,7 +77,7 @@ impl Netlink {
                 Err(missing) => return Err(missing),
             }
         }
-        Err(Missing::Failed("a kernel list changed each time that it was read".to_owned()))
+        Err(Missing::Failed("a kernel list changed during every attempt to read it".to_owned()))
     }
 
     fn attempt(

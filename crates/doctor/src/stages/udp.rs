@@ -124,7 +124,8 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
             return 0;
         }
     };
-    // If almost all errors are of the same kind, the few others were only counted a moment later.
+    // If almost all errors are of the same kind, the kernel only counted the few remaining ones
+    // slightly later.
     let (filtered, rest) = match (agree(filtered, lost), agree(rest, lost)) {
         (true, _) => (lost, 0),
         (_, true) => (0, lost),

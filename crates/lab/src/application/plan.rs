@@ -93,7 +93,7 @@ impl Plan {
         Self { kind, left, spacing, next_at: None, lasts_until, is_blocked: false }
     }
 
-    /// Returns the next request. If the message is to be canceled, `random` determines after how
+    /// Returns the next request. If the message will be canceled, `random` determines after how
     /// many bytes.
     pub(super) fn inquiry(&self, random: &mut Random) -> Inquiry {
         match self.kind {

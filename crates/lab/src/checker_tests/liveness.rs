@@ -326,8 +326,8 @@ fn l8_suppressors_let_go() {
             story.suppress(suppressor, true, round);
             story.round(10);
             if flips {
-                // A suppressor that is set again in every round is as harmful as one that stays
-                // set.
+                // A condition that is removed and set again in every round is as harmful as a
+                // permanent one.
                 story.suppress(suppressor, false, round);
                 story.report();
             }

@@ -15,9 +15,8 @@ use super::moves::Move;
 pub(super) const SIZE: u64 = 1200;
 /// The time after which a sent packet can be acknowledged.
 pub(super) const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// The duration of a tick: as long as what controllers measure in seconds (CUBIC's curve and BBR's
-/// cycles), and so many round trips that an acknowledgment after a tick multiplies the smoothed
-/// RTT.
+/// The duration of a tick: about the time scale of CUBIC's curve and BBR's cycles, and long enough
+/// for an acknowledgment after a tick to multiply the smoothed RTT.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 /// The duration of an idle period of the application: longer than the interval of BBR's ProbeRTT.
 const IDLE: Duration = Duration::from_secs(6);

@@ -23,8 +23,7 @@ type Owner = Option<u64>;
 /// Checks how long the peer waits for this endpoint to raise a limit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateLimits {
-    /// The limits that the peer has reached, each with the time since which no more data has
-    /// arrived.
+    /// The limits that the peer has reached, each with the time at which data last arrived.
     blocked: BTreeMap<Owner, (u64, Duration)>,
     /// The highest limits that were sent.
     raised: BTreeMap<Owner, u64>,

@@ -85,7 +85,7 @@ impl fmt::Display for QlogError {
                 "qlog files are incomplete: the disk is too slow ({maximum_bytes} bytes are queued)"
             ),
             Self::FailedHandshakes => f.write_str(
-                "too many failed handshakes: only some get a qlog file, the others are only counted",
+                "too many failed handshakes: only some of them get a qlog file; the rest are only counted",
             ),
         }
     }

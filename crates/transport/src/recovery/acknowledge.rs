@@ -224,9 +224,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 9002 §5.1: a sample requires that the largest packet is newly acknowledged and that some
-    /// newly acknowledged packet is ack-eliciting. Packets of an earlier path and probes of another
-    /// path yield no sample of this path (RFC 9000 §9.4).
+    /// RFC 9002 §5.1: a sample requires that the largest acknowledged packet number is newly
+    /// acknowledged and that some newly acknowledged packet is ack-eliciting. Packets of an earlier
+    /// path and probes of another path yield no sample of this path (RFC 9000 §9.4).
     fn sample_rtt(
         &mut self,
         space: SpaceId,

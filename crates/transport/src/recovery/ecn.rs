@@ -90,9 +90,9 @@ impl SpaceMarks {
 pub(super) struct Feedback {
     /// The frame's ECN counts, if it has any.
     pub(super) counts: Option<EcnCounts>,
-    /// The frame's largest packet number.
+    /// The frame's Largest Acknowledged packet number.
     pub(super) largest: u64,
-    /// Whether that is higher than in all previous ACK frames.
+    /// Whether `largest` is higher than in all previous ACK frames.
     pub(super) raises_largest: bool,
     /// The number of newly acknowledged packets that were marked and sent on this path.
     pub(super) marked: u64,

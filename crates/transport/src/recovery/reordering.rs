@@ -41,7 +41,8 @@ pub(super) struct Reordering {
 /// The extent to which an acknowledged packet was overtaken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Overtaken {
-    /// The distance to the largest number acknowledged before, not counting skipped numbers.
+    /// The distance to the largest packet number acknowledged earlier, not counting skipped packet
+    /// numbers.
     pub(super) packets: u64,
     /// The time from sending the packet to its acknowledgment.
     pub(super) elapsed: Duration,

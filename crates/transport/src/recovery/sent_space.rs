@@ -145,7 +145,7 @@ impl Pack for SentSpace {
     }
 }
 
-/// Returns the largest packet number of an ACK frame, given its token.
+/// Returns the Largest Acknowledged packet number of the ACK frame recorded in `token`.
 fn acknowledged(token: &Token) -> Option<u64> {
     match token {
         Token::Ack { largest } => Some(largest.get()),

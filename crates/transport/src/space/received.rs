@@ -385,7 +385,7 @@ impl ReceivedPackets {
         let is_known = |range: &NumberRange| range.first <= range.last && range.first >= self.floor;
         assert!(self.ranges.iter().all(is_known), "{:?} from {}", self.ranges, self.floor);
         let newest = self.ranges.back().map(|range| range.last);
-        assert_eq!(self.largest.map(PacketNumber::get), newest, "the largest number");
+        assert_eq!(self.largest.map(PacketNumber::get), newest, "the largest packet number");
         let waits = self.unacknowledged_ack_eliciting > 0;
         assert_eq!((self.deadline.is_some(), self.waiting_since.is_some()), (waits, waits));
         assert!(!waits || self.smallest_unacknowledged.is_some(), "an ACK frame is due");

@@ -52,13 +52,13 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S5,
         id: "S5",
         meaning: "No stored time is in the future.",
-        method: "compares the rounds in which suppressors of growth were set, and round-trip \
+        method: "compares the rounds in which conditions began to suppress growth, and round-trip \
             times, with independent measurements",
     },
     Entry {
         property: S6,
         id: "S6",
-        meaning: "The window changes only for a reason, grows by at most the bytes delivered, and only if it was used.",
+        meaning: "The window changes only for a known reason, and grows only if it was used, by at most the bytes delivered.",
         method: "counts the bytes acknowledged per report; allows half the window per round in \
             congestion avoidance, and PRR's bounds in recovery (RFC 9937)",
     },
@@ -237,7 +237,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         meaning: "The window grows while data waits for congestion control and no packet is lost.",
         method: "tracks packet-timed rounds; requires growth by 0.9 of the bytes delivered in \
             slow start, by half a datagram per round for Reno and CUBIC, within a probe cycle for \
-            others",
+            other controllers",
     },
     Entry {
         property: L2,
@@ -283,8 +283,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: L8,
         id: "L8",
-        meaning: "No suppressor of growth lasts beyond its bound while data waits and no packet is lost.",
-        method: "counts, for each suppressor, the clean rounds in which data is waiting",
+        meaning: "No condition suppresses window growth beyond its bound while data waits and no packet is lost.",
+        method: "counts, for each such condition, the clean rounds in which data is waiting",
     },
     Entry {
         property: L9,
@@ -311,7 +311,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: L12,
         id: "L12",
-        meaning: "Lost data is retransmitted, whatever frame it was in (RFC 9000 §13.3).",
+        meaning: "Lost data is retransmitted, regardless of the frame type (RFC 9000 §13.3).",
         method: "records the last packet with each byte and each control frame: no lost byte or \
             frame remains unsent when there is nothing else to send, and no lost control frame \
             after 64 packets",

@@ -281,8 +281,8 @@ impl Delivery {
         self.change(Sequence::Stream(id), |carriers| carriers.settle(reliable, u64::MAX));
     }
 
-    /// Records that no more data is wanted on the stream: its receive limit is obsolete (RFC 9000
-    /// §13.3).
+    /// Records that the endpoint wants no more data on the stream: its receive limit is obsolete
+    /// (RFC 9000 §13.3).
     fn refuse(&mut self, id: StreamId) {
         self.drop_subject(Subject::MaxStreamData(id));
     }
@@ -306,9 +306,9 @@ impl Delivery {
     }
 }
 
-/// Returns the relevant content of a frame, if it is one that must arrive. PING, IMMEDIATE_ACK,
-/// PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and CONNECTION_CLOSE are not retransmitted
-/// unchanged (RFC 9000 §13.3).
+/// Returns the relevant content of a frame that must arrive. PING, IMMEDIATE_ACK, PADDING, ACK,
+/// DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and CONNECTION_CLOSE are not retransmitted unchanged
+/// (RFC 9000 §13.3).
 fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
     let (subject, value) = match frame {
         Frame::Crypto(crypto) => {

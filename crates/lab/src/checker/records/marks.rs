@@ -129,8 +129,8 @@ impl SpaceMarks {
 struct PathMarks {
     /// The latest marked packet whose acknowledgment validated the path.
     proof: Option<u64>,
-    /// The number of packets marked since so many marked packets were lost that the path may be
-    /// tested again; `None` if it may not be retested.
+    /// The number of packets marked since enough marked packets were lost to allow another test of
+    /// the path; `None` if it must not be retested.
     retested: Option<u64>,
     /// The last marked packet.
     last_marked: Option<u64>,

@@ -226,8 +226,8 @@ fn frame_type(name: &str) -> (String, bool) {
     (later.to_owned(), false)
 }
 
-/// Converts the first range of an ACK frame, which version 0.1 writes as the largest number and the
-/// length of the range.
+/// Converts the first range of an ACK frame, which version 0.1 writes as the Largest Acknowledged
+/// packet number and the length of the range.
 fn acknowledged(frame: &mut Map<String, Value>) {
     if frame.contains_key("acked_ranges") {
         return;
