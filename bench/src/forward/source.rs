@@ -26,7 +26,7 @@ pub(crate) struct SourceOptions {
     /// Number of clients, each with a socket, an address of 127.0.0.0/8 and one connection.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// The number of the first client, so that two instances of this program use different ones.
+    /// The number of the first client, so that two instances of this program use different clients.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=8192))]
     first_client: u16,
     /// The address of all clients, for a network other than loopback [default: one in 127.0.0.0/8
@@ -36,7 +36,7 @@ pub(crate) struct SourceOptions {
     /// UDP payload size of the datagrams.
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u16).range(HEADER_LEN as i64..))]
     size: u16,
-    /// Number of datagrams of a connection per system call, at most what the kernel accepts.
+    /// Number of datagrams of a connection per system call, limited by the kernel's maximum.
     #[arg(long, default_value_t = MAX_SEGMENTS)]
     batch: usize,
     /// Datagrams per second of all clients together [default: as many as possible].
@@ -104,8 +104,8 @@ fn address(client: u16) -> SocketAddr {
     (Ipv4Addr::new(127, 1, high, low), 0).into()
 }
 
-/// Returns the number of datagrams of this size to send per system call: `wanted`, limited to what
-/// the kernel accepts.
+/// Returns the number of datagrams of this size to send per system call: `wanted`, or the kernel's
+/// maximum if that is less.
 fn batch(size: usize, wanted: usize) -> usize {
     wanted.min(BATCH_BYTES / size).clamp(1, MAX_SEGMENTS)
 }

@@ -277,7 +277,7 @@ fn a_client_has_few_branches_whatever_it_sends() {
 }
 
 /// Many clients return: some of them are known to only one router and for a short time, but none of
-/// them blocks others.
+/// them blocks another client.
 #[test]
 fn branches_leave_room_for_connections() {
     let mut scene = Scene::new(1);

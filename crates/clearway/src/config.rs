@@ -143,7 +143,7 @@ impl ClientConfig {
     /// traffic that is recorded today cannot be decrypted by a future quantum computer.
     ///
     /// The ClientHello carries a key share for the first group and, if that is X25519MLKEM768 and
-    /// X25519 is also offered, for X25519. A server that supports neither requests another one
+    /// X25519 is also offered, for X25519. A server that supports neither requests another group
     /// (HelloRetryRequest), which costs a round trip.
     ///
     /// The client's X25519MLKEM768 key share contains a 1,184-byte ML-KEM key. The ClientHello

@@ -69,7 +69,7 @@ pub struct ShardStatistics {
     /// Number of times that the shard busy-polled before it slept: see
     /// [`ShardHandle::set_busy_poll`](crate::ShardHandle::set_busy_poll).
     pub busy_polls: u64,
-    /// Number of busy polls that found something, so that the shard did not sleep.
+    /// Number of busy polls that found work, so that the shard did not sleep.
     pub busy_polls_successful: u64,
     /// Panics of application code: applications, acceptors, observers, tasks and everything else
     /// that the shard calls. Each panic ended one connection or task, refused one client, or

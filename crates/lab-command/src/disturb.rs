@@ -246,7 +246,7 @@ impl DisturbCommand {
         let mut runs = runs.peekable();
         let (Some((cell, events)), None) = (runs.next(), runs.peek()) else {
             return Err(Failure::new("--qlog requires a single run, but several are selected")
-                .advise("choose one controller, one variant, one disturbance and one injection point"));
+                .advise("choose one controller, one variant, one disturbance and one point"));
         };
         let bound = cell.bounds().of(events);
         let variant = Variant { setup: cell.setup(events, bound), ..cell.view.variant.clone() };

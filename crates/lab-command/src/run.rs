@@ -9,7 +9,7 @@ use super::perform::{Manner, Traces, Work, perform};
 use super::selection::Selection;
 use clearway_terminal::failure::Failure;
 
-/// Run scenarios, and compare the results with what they expect.
+/// Run scenarios, and compare the results with the expected ones.
 ///
 /// Every variant is run with every controller, with the number of seeds that the scenario defines.
 /// The table has a row for each: in how many runs the window fell to its floor, how long runs took

@@ -44,7 +44,7 @@ async fn connect(pair: &Pair, attacker: Attacker) -> (Connection, Connection) {
     }
 }
 
-/// Ensures that each endpoint has processed everything that the other has sent so far. Uses
+/// Ensures that each endpoint has processed everything that its peer has sent so far. Uses
 /// datagrams, which have no flow control.
 async fn round_trip(from: &Connection, to: &Connection) {
     for (from, to) in [(from, to), (to, from)] {

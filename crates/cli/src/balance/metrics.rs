@@ -122,9 +122,12 @@ const OF_SHARD: [OfShard; 5] = [
 
 const OF_TABLE: [OfTable; 4] = [
     ("table_entries", MetricType::Gauge, "Entries in each table", |it| it.entries as u64),
-    ("table_evicted", MetricType::Counter, "Entries evicted to make room for other entries", |it| {
-        it.evicted
-    }),
+    (
+        "table_evicted",
+        MetricType::Counter,
+        "Entries evicted to make room for other entries",
+        |it| it.evicted,
+    ),
     (
         "table_expired",
         MetricType::Counter,

@@ -131,8 +131,7 @@ fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt
     let help = "Packets that this program loses per second, by stage and cause.";
     encode_rates(own, ("lost_per_second", help), encoder)?;
     let elsewhere = verdict.map_or(&[][..], |it| &it.elsewhere);
-    let help =
-        "Packets lost per second in this network namespace, except packets that this program loses.";
+    let help = "Packets lost per second in this network namespace, except by this program.";
     encode_rates(elsewhere, ("elsewhere_lost_per_second", help), encoder)
 }
 

@@ -42,7 +42,7 @@ fn cost(piece: &Bytes) -> usize {
 #[derive(PartialEq, Eq, Debug)]
 enum Next {
     Piece(Bytes),
-    /// The reader already has everything that was written so far.
+    /// The reader already has all records written so far.
     Later,
     /// The log has ended.
     End,

@@ -10,7 +10,7 @@ use super::socket::Socket;
 /// Maximum number of clients. Each may have two sockets, and a process usually gets 1,024
 /// descriptors.
 pub(super) const MAX_FLOWS: usize = 256;
-/// A client that has been silent for this long may be removed to make room for another one.
+/// The time after which a silent client may be removed to make room for another client.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
 /// Number of NAT bindings kept per client: the current one, and the previous one, so that datagrams
 /// still sent to it are counted as dropped.

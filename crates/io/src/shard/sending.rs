@@ -19,8 +19,8 @@ const MAX_SEGMENTS: usize = 64;
 /// Maximum number of consecutive batches of one connection.
 const BATCHES_PER_TURN: usize = 4;
 
-/// Size in bytes up to which batches are collected for one call; combining larger ones would gain
-/// little.
+/// Size in bytes up to which batches are collected for one call; combining larger batches would
+/// gain little.
 const MAX_BYTES_TOGETHER: usize = 16 << 10;
 
 /// The buffer in which batches are built, and the batches that the kernel has not taken yet.

@@ -29,7 +29,7 @@ pub struct Comparison {
     pub property: Property,
     /// The controllers that are compared.
     pub controllers: Vec<String>,
-    /// A short description of what the comparison compares.
+    /// A short description of the compared quantities.
     pub compared: String,
     plans: Vec<Plan>,
     judge: Box<Judge>,

@@ -1,4 +1,5 @@
-//! The client: downloads or uploads what a scenario requires, and records when it has finished.
+//! The client: downloads or uploads the data that a scenario requires, and records when it has
+//! finished.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -94,7 +94,7 @@ pub struct Tally {
     violations: usize,
     /// The largest time limit.
     bound: Duration,
-    /// The worst run so far, and a measure of how bad it was.
+    /// The worst run so far, and its severity.
     worst: Option<(Badness, Vec<Event>)>,
 }
 

@@ -163,8 +163,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Removes the first `count` packets from the ledger, the first `lost_count` of them as lost,
-    /// the others as acknowledged.
+    /// Removes the first `count` packets from the ledger: the first `lost_count` of them as lost,
+    /// and the rest as acknowledged.
     fn acknowledge(&mut self, count: usize, lost_count: usize, is_marked: bool) -> Step {
         let newest = count.checked_sub(1).and_then(|last| self.outstanding.get(last)).copied();
         let Some(newest) = newest else { return self.silence() };

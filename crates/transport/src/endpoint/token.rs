@@ -37,7 +37,7 @@ impl SharedTokens {
     }
 }
 
-/// The token keys: the first one seals, and all of them open.
+/// The token keys: the first key encrypts tokens, and all keys decrypt them.
 #[derive(Clone)]
 pub(super) struct TokenKeys([Option<Arc<LessSafeKey>>; 2]);
 

@@ -1,5 +1,5 @@
-//! The same server program for tasks and for a handler. The path of a request determines what it
-//! does.
+//! The same server program for tasks and for a handler. The path of a request determines the
+//! program's behavior.
 
 use core::future::poll_fn;
 use std::collections::{BTreeMap, VecDeque};

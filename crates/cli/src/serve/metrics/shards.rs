@@ -149,7 +149,7 @@ static SINGLE: [Single; 41] = [
     ),
     counter(
         "busy_polls_successful",
-        "Busy polls that found something, so that the shard did not sleep",
+        "Busy polls that found work, so that the shard did not sleep",
         |shard| shard.busy_polls_successful,
     ),
     counter("panics", "Panics in applications, acceptors and tasks", |shard| shard.panics),

@@ -1,4 +1,4 @@
-//! Tracks the peer's flow control limits and how much of them has been used (S18).
+//! Tracks the peer's flow control limits and their use (S18).
 
 use std::collections::BTreeMap;
 

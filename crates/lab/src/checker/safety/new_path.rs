@@ -30,8 +30,8 @@ impl Rule for NewPath {
 }
 
 impl NewPath {
-    /// Checks the first report on the new path: it must contain the initial values and what the
-    /// same event may have added.
+    /// Checks the first report on the new path: it must contain the initial values, and only
+    /// changes that the same event may have made.
     fn check(&mut self, records: &EndpointRecords, metrics: &Metrics, tally: &Tally) -> Verdict {
         if !core::mem::take(&mut self.is_awaited) {
             return Ok(());
