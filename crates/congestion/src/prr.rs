@@ -21,8 +21,8 @@ pub(crate) struct Prr {
     /// RecoverFS: the bytes in flight when the episode began, including those that its first event
     /// acknowledged and declared lost. Never zero.
     recover_fs: u64,
-    /// prr_delivered: the bytes acknowledged in the episode. A packet that had been declared lost
-    /// and arrives after all is not counted, which errs on the side of sending less.
+    /// prr_delivered: the bytes acknowledged in the episode. A packet that arrives although it was
+    /// declared lost is not counted, which errs on the side of sending less.
     prr_delivered: u64,
     /// prr_out: the bytes sent in the episode.
     prr_out: u64,

@@ -82,7 +82,7 @@ pub fn spawn(
 /// Starts a shard for clients that sends and receives through `socket`.
 ///
 /// # Errors
-/// If the system provides no random seed, event descriptor or thread.
+/// Returns an error if the system provides no random seed, event descriptor or thread.
 pub(crate) fn spawn_over(
     socket: Box<dyn DatagramSocket>,
     config: EndpointConfig,

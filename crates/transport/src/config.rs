@@ -345,8 +345,8 @@ impl TransportConfig {
         self.follow_preferred_address
     }
 
-    /// Whether a server with these settings may switch to a version other than `original`, the
-    /// version of the client's first flight.
+    /// Returns whether a server with these settings may switch to a version other than `original`,
+    /// the version of the client's first flight.
     pub(crate) fn may_change_from(&self, original: Version) -> bool {
         self.version_information
             && self.prefers_own_version

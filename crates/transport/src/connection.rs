@@ -325,17 +325,17 @@ impl Connection {
         self.paths.current().remote()
     }
 
-    /// Whether the TLS handshake is still incomplete.
+    /// Returns whether the TLS handshake is still incomplete.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.is_complete()
     }
 
-    /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
+    /// Returns whether the handshake is confirmed (RFC 9001 §4.1.2).
     pub fn is_confirmed(&self) -> bool {
         self.lifecycle.is_confirmed()
     }
 
-    /// Whether the connection has ended for the application (closing, draining or drained).
+    /// Returns whether the connection has ended for the application (closing, draining or drained).
     pub fn is_closed(&self) -> bool {
         self.lifecycle.is_closed()
     }
@@ -346,7 +346,7 @@ impl Connection {
         self.close_reason.as_deref()
     }
 
-    /// Whether the closing or draining state is over (RFC 9000 §10.2).
+    /// Returns whether the closing or draining state is over (RFC 9000 §10.2).
     pub fn is_drained(&self) -> bool {
         self.lifecycle.is_drained()
     }
@@ -385,8 +385,8 @@ impl Connection {
         self.next_part_event()
     }
 
-    /// Whether there is an event that the application does not expect, because its last call to
-    /// [`next_event`](Self::next_event) returned `None`. Returns `true` only once until
+    /// Returns whether there is an event that the application does not expect, because its last
+    /// call to [`next_event`](Self::next_event) returned `None`. Returns `true` only once until
     /// `next_event` returns `None` again. Calls by the application can cause events too, not only
     /// received or sent packets: resetting a stream frees buffer space for writers of other
     /// streams.
@@ -445,8 +445,8 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has validated this endpoint's address (RFC 9002 §A.8): always true on a
-    /// server; a client learns it from an ACK of a Handshake packet.
+    /// Returns whether the peer has validated this endpoint's address (RFC 9002 §A.8): always true
+    /// on a server; a client learns it from an ACK of a Handshake packet.
     fn peer_completed_address_validation(&self) -> bool {
         self.side.is_server()
             || self.lifecycle.is_confirmed()

@@ -166,9 +166,9 @@ impl Endpoint {
         self.server = server;
     }
 
-    /// Whether a UDP payload from `remote` carries the ID of one of the endpoint's connections. A
-    /// payload without such an ID may be the first packet of a new connection, a stateless reset,
-    /// or garbage.
+    /// Returns whether a UDP payload from `remote` carries the ID of one of the endpoint's
+    /// connections. A payload without such an ID may be the first packet of a new connection, a
+    /// stateless reset, or garbage.
     pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
         self.connection_for(remote, datagram).is_some()
     }

@@ -119,7 +119,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the connection has ended for a reason other than a close by this endpoint's
+    /// Returns whether the connection has ended for a reason other than a close by this endpoint's
     /// application, which expects no further events.
     pub(crate) fn is_end_by_peer(&self) -> bool {
         matches!(self, Self::Closed(error) if *error != ConnectionError::LocallyClosed)

@@ -92,7 +92,7 @@ impl Handshake {
     /// flight, derived from the Destination Connection ID of its first Initial packet.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if there are no Initial keys.
+    /// Returns INTERNAL_ERROR if there are no Initial keys.
     pub(crate) fn new(
         side: Side,
         version: Version,
@@ -119,8 +119,7 @@ impl Handshake {
 
     /// Starts the handshake. A client then has its first message to send; a server waits.
     ///
-    /// # Errors
-    /// The same errors as the session.
+    /// # Errors Returns the errors of the session.
     pub(crate) fn start(&mut self) -> Result<Progress, TransportError> {
         self.advance()
     }
@@ -129,7 +128,7 @@ impl Handshake {
     /// is retransmitted, with an unchanged ClientHello.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if there are no Initial keys.
+    /// Returns INTERNAL_ERROR if there are no Initial keys.
     pub(crate) fn restart(
         &mut self,
         destination_connection_id: &ConnectionId,
@@ -150,7 +149,7 @@ impl Handshake {
     /// Lets a client decrypt Initial packets of `version`, to which the server may have switched.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if there are no Initial keys.
+    /// Returns INTERNAL_ERROR if there are no Initial keys.
     pub(crate) fn expect_version(&mut self, version: Version) -> Result<(), TransportError> {
         if !self.protection.has_other_initial() {
             let keys = self.session.initial_keys(version, self.side, &self.initial_id)?;
@@ -162,7 +161,7 @@ impl Handshake {
     /// Switches to the server's `version`, for which [`Self::expect_version`] was called.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the session cannot switch to this version.
+    /// Returns INTERNAL_ERROR if the session cannot switch to this version.
     pub(crate) fn follow_version(&mut self, version: Version) -> Result<(), TransportError> {
         self.session.change_version(version)?;
         self.protection.exchange_initial();
@@ -190,7 +189,7 @@ impl Handshake {
     /// possible.
     ///
     /// # Errors
-    /// CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED if the frame exceeds the buffer;
+    /// Returns CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED if the frame exceeds the buffer;
     /// PROTOCOL_VIOLATION for messages in the wrong space (RFC 9001 §4.1.3).
     pub(crate) fn receive_crypto(
         &mut self,
@@ -363,12 +362,12 @@ impl Handshake {
         self.streams = PerSpace::default();
     }
 
-    /// Whether the handshake is complete (RFC 9001 §4.1.1).
+    /// Returns whether the handshake is complete (RFC 9001 §4.1.1).
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Whether `space` has TLS messages to send and the keys to do so.
+    /// Returns whether `space` has TLS messages to send and the keys to do so.
     pub(crate) fn has_pending(&self, space: SpaceId) -> bool {
         self.protection.can_seal(space)
             && self.streams.get(space).as_deref().is_some_and(CryptoStream::has_pending)

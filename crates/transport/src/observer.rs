@@ -292,7 +292,7 @@ impl TimerKind {
 pub enum TimerChange {
     /// The timer was set to this time.
     Set(Timestamp),
-    /// The timer was set to when the pacer allows the next packet.
+    /// The timer was set to the time at which the pacer allows the next packet.
     Paced(ReleaseTime),
     /// The timer expired.
     Expired,

@@ -119,12 +119,12 @@ impl Path {
         self.generation
     }
 
-    /// Whether this is the path on which the connection was established.
+    /// Returns whether this is the path on which the connection was established.
     pub(crate) fn is_first(&self) -> bool {
         self.generation == 0
     }
 
-    /// Whether the address is validated (§8).
+    /// Returns whether the address is validated (§8).
     pub(crate) fn is_validated(&self) -> bool {
         self.is_validated
     }
@@ -390,7 +390,7 @@ impl Paths {
         )
     }
 
-    /// Whether `address`, which is not the current path's, is still remembered.
+    /// Returns whether `address`, which is not the current path's, is still remembered.
     pub(crate) fn remembers(&self, address: PathAddress) -> bool {
         self.previous.as_ref().is_some_and(|previous| previous.path.address() == address)
             || self.off_path.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
@@ -407,12 +407,12 @@ impl Paths {
         }
     }
 
-    /// Whether the peer may have moved to `address`, which is not the current path's, without this
-    /// endpoint's knowledge, either because the peer has validated that path and its packets from
-    /// it may be delayed or lost, or because this endpoint could not validate the path. The
-    /// connection ID for that path must not be retired. A peer that has left the current path would
-    /// not learn of the retirement and would not issue another ID, so that nothing more could be
-    /// sent to it.
+    /// Returns whether the peer may have moved to `address`, which is not the current path's,
+    /// without this endpoint's knowledge, either because the peer has validated that path and its
+    /// packets from it may be delayed or lost, or because this endpoint could not validate the
+    /// path. The connection ID for that path must not be retired. A peer that has left the current
+    /// path would not learn of the retirement and would not issue another ID, so that nothing more
+    /// could be sent to it.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
         let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
@@ -421,8 +421,8 @@ impl Paths {
         later.count() < MAX_DESTINATIONS
     }
 
-    /// Whether the peer has sent on the current path since it probed `address`, and the probe is so
-    /// old that the peer has probably not moved to that address.
+    /// Returns whether the peer has sent on the current path since it probed `address`, and the
+    /// probe is so old that the peer has probably not moved to that address.
     pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
         let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
@@ -519,20 +519,20 @@ impl Paths {
         }
     }
 
-    /// Whether no path is being validated.
+    /// Returns whether no path is being validated.
     pub(crate) fn is_settled(&self) -> bool {
         self.validation.is_none()
     }
 
-    /// Whether a PATH_CHALLENGE or PATH_RESPONSE has to be sent on the current path.
+    /// Returns whether a PATH_CHALLENGE or PATH_RESPONSE has to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
             || self.has_responses()
                 && self.off_path.responses.iter().any(|response| self.is_on_current(response))
     }
 
-    /// Whether there are challenges to answer, on any path. Usually there are none, and this check
-    /// avoids a search for each packet.
+    /// Returns whether there are challenges to answer, on any path. Usually there are none, and
+    /// this check avoids a search for each packet.
     fn has_responses(&self) -> bool {
         !self.off_path.responses.is_empty()
     }
@@ -579,7 +579,7 @@ impl Paths {
         }
     }
 
-    /// Whether the datagram just filled has to be expanded to 1200 bytes (§8.2.1, §8.2.2).
+    /// Returns whether the datagram just filled has to be expanded to 1200 bytes (§8.2.1, §8.2.2).
     pub(crate) fn take_padding(&mut self) -> bool {
         core::mem::take(&mut self.pads_current)
     }

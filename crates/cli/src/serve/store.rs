@@ -175,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Errors of the operating system; see [`is_shortage`].
+    /// Returns errors of the operating system; see [`is_shortage`].
     pub(super) async fn inspect<T: Send + 'static>(
         &self,
         client: SocketAddr,

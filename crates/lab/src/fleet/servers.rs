@@ -167,7 +167,7 @@ impl Servers {
     /// Creates a pool from `servers`, which are this fleet's servers in any order.
     ///
     /// # Errors
-    /// Only if this simulation has a bug.
+    /// Returns an error only if this simulation has a bug.
     pub(super) fn pool(&self, servers: Vec<Server>) -> Result<Pool, PoolError> {
         Pool::new(self.codecs.clone(), servers)
     }

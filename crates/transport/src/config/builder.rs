@@ -358,8 +358,8 @@ impl TransportConfigBuilder {
 
     /// Checks the settings and returns them.
     ///
-    /// # Errors
-    /// If a setting is invalid. The error describes the first one.
+    /// # Errors Returns an error if a setting is invalid. The error describes the first invalid
+    /// setting.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
         self.check_datagram_sizes()?;

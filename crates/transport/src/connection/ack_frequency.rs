@@ -27,15 +27,16 @@ impl Connection {
         });
     }
 
-    /// Whether a packet with stream data should contain an IMMEDIATE_ACK frame. Other packets
-    /// contain none, because the frame must not make an ACK-only packet ack-eliciting.
+    /// Returns whether a packet with stream data should contain an IMMEDIATE_ACK frame. Other
+    /// packets contain none, because the frame must not make an ACK-only packet ack-eliciting.
     pub(super) fn wants_data_acknowledged_at_once(&self) -> bool {
         self.ack_frequency.wants_each_acknowledged()
             && self.lifecycle.is_confirmed()
             && self.streams.has_data_pending()
     }
 
-    /// Whether IMMEDIATE_ACK frames are sent. They must not be in 0-RTT packets (draft-ietf-quic-ack-frequency §3).
+    /// Returns whether IMMEDIATE_ACK frames are sent. They must not be in 0-RTT packets
+    /// (draft-ietf-quic-ack-frequency §3).
     pub(super) fn asks_for_immediate_acks(&self) -> bool {
         self.ack_frequency.is_used() && self.lifecycle.is_confirmed()
     }

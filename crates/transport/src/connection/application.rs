@@ -56,7 +56,7 @@ impl Connection {
     /// that do not read.
     ///
     /// # Errors
-    /// The same errors as [`write`](Self::write).
+    /// Returns the same errors as [`write`](Self::write).
     pub fn send_credit(&mut self, stream_id: StreamId) -> Result<SendCredits, WriteError> {
         self.streams.get_mut().send_credit(stream_id)
     }
@@ -65,7 +65,7 @@ impl Connection {
     /// has raised one of its limits, or nothing more can be written.
     ///
     /// # Errors
-    /// The same errors as [`write`](Self::write).
+    /// Returns the same errors as [`write`](Self::write).
     pub fn await_credit(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
         self.streams.get_mut().await_credit(stream_id)
     }
@@ -108,8 +108,8 @@ impl Connection {
     /// error code.
     ///
     /// # Errors
-    /// If the stream does not exist or cannot be written, or the peer does not support
-    /// RESET_STREAM_AT and `reliable_size` is not 0.
+    /// Returns an error if the stream does not exist or cannot be written, or the peer does not
+    /// support RESET_STREAM_AT and `reliable_size` is not 0.
     pub fn reset_at(
         &mut self,
         stream_id: StreamId,
@@ -164,7 +164,7 @@ impl Connection {
     /// [`read`](Self::read) after that data.
     ///
     /// # Errors
-    /// The same error as [`read`](Self::read) for a stream that cannot be read.
+    /// Returns the same error as [`read`](Self::read) for a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         self.streams.get_mut().received_reset(stream_id)
     }
@@ -216,8 +216,8 @@ impl Connection {
     /// 9221). Datagrams are subject to congestion control, and share the window evenly with
     /// streams. Returns the ID of the datagram in [`Event::DatagramSettled`].
     ///
-    /// # Errors
-    /// If it can never be sent, or cannot be queued now; see [`DatagramError`].
+    /// # Errors Returns an error if the datagram can never be sent, or cannot be queued now; see
+    /// [`DatagramError`].
     pub fn send_datagram(&mut self, data: Bytes) -> Result<DatagramId, DatagramError> {
         if self.is_closed() {
             return Err(DatagramError::ConnectionClosed);

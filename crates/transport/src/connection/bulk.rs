@@ -68,7 +68,7 @@ impl Connection {
         Ok(built)
     }
 
-    /// Whether there is only stream data to send, and the state of the peer and the path is
+    /// Returns whether there is only stream data to send, and the state of the peer and the path is
     /// settled.
     fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()

@@ -55,12 +55,13 @@ const CLOSE_TIMEOUTS: u32 = 3;
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Whether a packet from the peer has been received and authenticated.
+    /// Returns whether a packet from the peer has been received and authenticated.
     pub fn is_answered(&self) -> bool {
         self.counters.packets_received > 0
     }
 
-    /// Whether the connection has not ended and no packet from the peer has been authenticated yet.
+    /// Returns whether the connection has not ended and no packet from the peer has been
+    /// authenticated yet.
     pub fn is_unanswered(&self) -> bool {
         !self.is_answered() && !self.lifecycle.is_closed()
     }
@@ -303,7 +304,7 @@ impl Connection {
         Some(transmit)
     }
 
-    /// Whether the peer may have keys for `space` (RFC 9000 §10.2.3).
+    /// Returns whether the peer may have keys for `space` (RFC 9000 §10.2.3).
     fn needs_close_in(&self, space: SpaceId) -> bool {
         let protection = self.handshake.protection();
         // A server that has sent Handshake packets can decrypt them.
@@ -313,10 +314,11 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether the next CONNECTION_CLOSE is sent after the client's last handshake messages, as far
-    /// as the server has not acknowledged them. With these messages, the server can complete the
-    /// handshake and decrypt 1-RTT packets, the only ones that carry the application's error code.
-    /// CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
+    /// Returns whether the next CONNECTION_CLOSE is sent after the client's last handshake
+    /// messages, as far as the server has not acknowledged them. With these messages, the server
+    /// can complete the handshake and decrypt 1-RTT packets, the only ones that carry the
+    /// application's error code. CONNECTION_CLOSE in a Handshake packet would end the handshake
+    /// instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };
         *rounds < COMPLETING_ROUNDS

@@ -43,14 +43,14 @@ impl CompactionTimer {
         self.since = now;
     }
 
-    /// Whether a long idle period has ended recently.
+    /// Returns whether a long idle period has ended recently.
     fn is_short_use(&self) -> bool {
         self.woken.is_some_and(|woken| self.since.saturating_since(woken) < LONG_IDLE)
     }
 }
 
 impl Connection {
-    /// Whether the connection has been idle for a while and has released the memory it can.
+    /// Returns whether the connection has been idle for a while and has released the memory it can.
     /// Applications may release per-connection memory at the same time.
     pub fn is_compacted(&self) -> bool {
         self.compaction.is_compacted
@@ -68,17 +68,17 @@ impl Connection {
         may_compact.then_some(self.compaction.since + wait)
     }
 
-    /// Whether the activity that ended a long idle period is over, except for acknowledgments:
-    /// neither endpoint has an unanswered request, and this endpoint has nothing to send. Pending
-    /// acknowledgments are then sent immediately, so that neither endpoint has to wait for them
-    /// (RFC 9000 §13.2.1 allows this at any time).
+    /// Returns whether the activity that ended a long idle period is over, except for
+    /// acknowledgments: neither endpoint has an unanswered request, and this endpoint has nothing
+    /// to send. Pending acknowledgments are then sent immediately, so that neither endpoint has to
+    /// wait for them (RFC 9000 §13.2.1 allows this at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
         self.compaction.is_short_use()
             && !self.streams.unpacked().is_some_and(Streams::has_bidirectional)
             && !self.has_something()
     }
 
-    /// Whether received packets are acknowledged early because no other work is left.
+    /// Returns whether received packets are acknowledged early because no other work is left.
     pub(super) fn acknowledges_early(&self, space: SpaceId) -> bool {
         self.received.get(space).deadline().is_some() && self.is_short_use_over()
     }

@@ -54,17 +54,17 @@ impl Connection {
         self.handshake.session_mut().set_context(context);
     }
 
-    /// Whether data of this stream arrived in 0-RTT packets and the handshake is not complete: an
-    /// attacker may be replaying a client's packets (RFC 9001 §9.2). No more such data can follow
-    /// once the handshake is complete.
+    /// Returns whether data of this stream arrived in 0-RTT packets and the handshake is not
+    /// complete: an attacker may be replaying a client's packets (RFC 9001 §9.2). No more such data
+    /// can follow once the handshake is complete.
     pub fn is_early(&mut self, stream_id: StreamId) -> bool {
         self.side.is_server()
             && !self.handshake.is_complete()
             && self.streams.get_mut().has_early_data(stream_id)
     }
 
-    /// Whether packets in the Application space are currently 0-RTT packets: this client offers
-    /// early data and has no 1-RTT keys yet.
+    /// Returns whether packets in the Application space are currently 0-RTT packets: this client
+    /// offers early data and has no 1-RTT keys yet.
     pub(super) fn sends_early(&self) -> bool {
         let protection = self.handshake.protection();
         self.side.is_client()
@@ -72,7 +72,7 @@ impl Connection {
             && !protection.can_seal(SpaceId::Application)
     }
 
-    /// Whether packets can be sent in `space`.
+    /// Returns whether packets can be sent in `space`.
     pub(super) fn can_send(&self, space: SpaceId) -> bool {
         let is_early = space == SpaceId::Application && self.sends_early();
         is_early || self.handshake.protection().can_seal(space)
@@ -103,7 +103,7 @@ impl Connection {
     /// handshake.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(super) fn settle_early_data(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let outcome = self.handshake.session().early_data();
         if self.early.outcome == outcome {
@@ -143,7 +143,7 @@ impl Connection {
     /// not offer it.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(super) fn withdraw_early_data(&mut self, now: Timestamp) -> Result<(), TransportError> {
         if self.early.outcome == EarlyData::Offered {
             self.forget_early_packets(now)?;
@@ -156,7 +156,7 @@ impl Connection {
     /// remembered ones until the handshake is complete (RFC 9000 §7.4.1).
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if the server accepted early data with lower limits than before.
+    /// Returns PROTOCOL_VIOLATION if the server accepted early data with lower limits than before.
     pub(super) fn take_peer_limits(
         &mut self,
         parameters: &TransportParameters,

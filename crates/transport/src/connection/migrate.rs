@@ -31,7 +31,7 @@ impl Connection {
     /// are known and only the port differs.
     ///
     /// # Errors
-    /// If the connection may not migrate now. The connection is then unchanged.
+    /// Returns an error if the connection may not migrate now. The connection is then unchanged.
     pub fn migrate(
         &mut self,
         now: Timestamp,
@@ -49,7 +49,7 @@ impl Connection {
     /// Whether [`migrate`](Self::migrate) can start now with a new path.
     ///
     /// # Errors
-    /// The reason, if it cannot.
+    /// Returns the reason if it cannot.
     pub fn may_migrate(&self) -> Result<(), MigrationError> {
         self.permits_migration()?;
         match self.remote_ids.has_spare() {
@@ -81,8 +81,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the connection uses `socket`: on its current path, on one that it is validating, or
-    /// on one that it has left so recently that datagrams may still arrive.
+    /// Returns whether the connection uses `socket`: on its current path, on one that it is
+    /// validating, or on one that it has left so recently that datagrams may still arrive.
     pub fn uses_socket(&self, socket: SocketIndex) -> bool {
         self.paths.sockets().any(|used| used == socket)
     }

@@ -219,8 +219,8 @@ impl Connection {
         }
     }
 
-    /// Whether an Initial packet has to be discarded: by a server, if its datagram is too small
-    /// (RFC 9000 §14.1); by a client, if it contains a token (§17.2.2).
+    /// Returns whether an Initial packet has to be discarded: by a server, if its datagram is too
+    /// small (RFC 9000 §14.1); by a client, if it contains a token (§17.2.2).
     fn discards_initial(&self, head: &Head, is_small: bool) -> bool {
         if self.side.is_server() { is_small } else { head.has_token }
     }
@@ -447,7 +447,7 @@ impl Connection {
     /// Handles an authenticated packet: its sender has the keys.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if TLS cannot switch to the server's version.
+    /// Returns INTERNAL_ERROR if TLS cannot switch to the server's version.
     fn on_authenticated(
         &mut self,
         now: Timestamp,
@@ -492,8 +492,8 @@ impl Connection {
         }
     }
 
-    /// Whether a packet's Source Connection ID is the peer's. The server's first one replaces the
-    /// ID that the client chose; after that it must not change (RFC 9000 §7.2).
+    /// Returns whether a packet's Source Connection ID is the peer's. The server's first one
+    /// replaces the ID that the client chose; after that it must not change (RFC 9000 §7.2).
     fn is_expected_source(&mut self, source: ConnectionId) -> bool {
         if !core::mem::replace(&mut self.identity.remote_is_known, true) {
             self.remote_ids.set_from_handshake(source);
@@ -501,7 +501,8 @@ impl Connection {
         self.remote_ids.handshake_id() == source
     }
 
-    /// Whether keys for `space` may still become available, so that a packet is early rather than late.
+    /// Returns whether keys for `space` may still become available, so that a packet is early
+    /// rather than late.
     fn keys_may_come(&self, space: SpaceId) -> bool {
         self.lifecycle.is_handshaking()
             && space != SpaceId::Initial
@@ -521,7 +522,7 @@ impl Connection {
         }
     }
 
-    /// Whether the ClientHello may still show that early data is accepted.
+    /// Returns whether the ClientHello may still show that early data is accepted.
     fn early_keys_may_come(&self) -> bool {
         let protection = self.handshake.protection();
         !protection.has_early()
@@ -564,7 +565,8 @@ impl Connection {
         }
     }
 
-    /// Whether a datagram received in the closing state contains the peer's CONNECTION_CLOSE.
+    /// Returns whether a datagram received in the closing state contains the peer's
+    /// CONNECTION_CLOSE.
     pub(super) fn contains_close(&mut self, now: Timestamp, datagram: &mut [u8]) -> bool {
         let Ok(header) = ProtectedHeader::decode(datagram, self.local_ids.id_len()) else {
             return false;
@@ -603,7 +605,7 @@ impl Connection {
         observer.observe(now, &Observation::PacketReceived(packet));
     }
 
-    /// Whether the handshake is in progress, so that the peer's stray packets matter.
+    /// Returns whether the handshake is in progress, so that the peer's stray packets matter.
     pub(crate) fn is_attempt(&self) -> bool {
         self.lifecycle.is_handshaking()
     }

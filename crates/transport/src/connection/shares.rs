@@ -10,7 +10,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Whether streams write first.
+    /// Returns whether streams write first.
     pub(super) fn is_datagrams_ahead(self) -> bool {
         self.datagrams_ahead > 0
     }

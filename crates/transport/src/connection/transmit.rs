@@ -313,13 +313,13 @@ impl Connection {
         configured == SpinBit::Random && self.marks.bit()
     }
 
-    /// Whether the next packet's fixed bit is cleared, at random if the peer accepts it (RFC 9287
-    /// §3.1).
+    /// Returns whether the next packet's fixed bit is cleared, at random if the peer accepts it
+    /// (RFC 9287 §3.1).
     fn clears_fixed_bit(&mut self) -> bool {
         self.config.grease_quic_bit && self.peer.parameters.grease_quic_bit && self.marks.bit()
     }
 
-    /// Whether there is anything ack-eliciting to send in `space`.
+    /// Returns whether there is anything ack-eliciting to send in `space`.
     fn has_something_for(&self, space: SpaceId) -> bool {
         if *self.outgoing.probes.get(space) > 0 || self.handshake.has_pending(space) {
             return true;
@@ -331,7 +331,7 @@ impl Connection {
                 || self.datagrams.has_pending())
     }
 
-    /// Whether there is anything ack-eliciting to send in any space that has keys.
+    /// Returns whether there is anything ack-eliciting to send in any space that has keys.
     pub(super) fn has_something(&self) -> bool {
         SpaceId::ALL.into_iter().any(|space| self.can_send(space) && self.has_something_for(space))
     }

@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Whether sending on the current path is suspended until the next attempt.
+    /// Returns whether sending on the current path is suspended until the next attempt.
     pub(super) fn holds_sending(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.retry_at.is_some())
     }
@@ -140,8 +140,8 @@ impl Connection {
         }
     }
 
-    /// Whether the next attempt will show if the interface carries datagrams of 1200 bytes again.
-    /// Smaller ones may pass, but none is sent on such a path (RFC 9000 §14.2).
+    /// Returns whether the next attempt will show if the interface carries datagrams of 1200 bytes
+    /// again. Smaller ones may pass, but none is sent on such a path (RFC 9000 §14.2).
     pub(super) fn tests_smallest_mtu(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
     }

@@ -64,7 +64,7 @@ impl Versions {
         self.chosen
     }
 
-    /// Whether this client chose its version because of a Version Negotiation packet.
+    /// Returns whether this client chose its version because of a Version Negotiation packet.
     pub(super) fn has_reacted(&self) -> bool {
         self.has_reacted
     }
@@ -97,7 +97,7 @@ impl Connection {
     /// frame expects the server to switch to any version that was offered (RFC 9369 §4.1).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if there are no Initial keys.
+    /// Returns INTERNAL_ERROR if there are no Initial keys.
     pub(super) fn keys_for(
         &mut self,
         version: Version,
@@ -128,7 +128,7 @@ impl Connection {
     /// server may have switched.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the session cannot switch to this version.
+    /// Returns INTERNAL_ERROR if the session cannot switch to this version.
     pub(super) fn follow_version(
         &mut self,
         now: Timestamp,

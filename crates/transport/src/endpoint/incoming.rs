@@ -60,7 +60,7 @@ impl Incoming {
         self.version
     }
 
-    /// Whether the address is validated (RFC 9000 §8.1) by a Retry or NEW_TOKEN token.
+    /// Returns whether the address is validated (RFC 9000 §8.1) by a Retry or NEW_TOKEN token.
     pub fn address_is_validated(&self) -> bool {
         self.address_is_validated
     }
@@ -78,7 +78,7 @@ impl Incoming {
 }
 
 impl Endpoint {
-    /// Whether this is a server that accepts connections of `version`.
+    /// Returns whether this is a server that accepts connections of `version`.
     pub(super) fn accepts(&self, version: Version) -> bool {
         self.server.as_ref().is_some_and(|server| server.transport.versions().contains(&version))
     }
@@ -163,8 +163,9 @@ impl Endpoint {
     /// Accepts the client.
     ///
     /// # Errors
-    /// If this is not a server, there is no room, the client's packet is not authentic, or TLS
-    /// cannot start. The client gets a reply, CONNECTION_REFUSED, only if there is no room.
+    /// Returns an error if this is not a server, there is no room, the client's packet is not
+    /// authentic, or TLS cannot start. The client gets a reply, CONNECTION_REFUSED, only if there
+    /// is no room.
     pub fn accept(
         &mut self,
         now: Timestamp,

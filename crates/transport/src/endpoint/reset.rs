@@ -65,7 +65,7 @@ impl ResetLimiter {
         Self { window_began: now, sent: 0 }
     }
 
-    /// Whether another reset may be sent at `now`; counts it if so.
+    /// Returns whether another reset may be sent at `now`; counts it if so.
     pub(super) fn allows(&mut self, now: Timestamp) -> bool {
         if now.saturating_since(self.window_began) >= WINDOW {
             self.window_began = now;

@@ -77,7 +77,7 @@ impl Routes {
         self.last = None;
     }
 
-    /// Whether any connection has a stateless reset token of the peer at `remote`.
+    /// Returns whether any connection has a stateless reset token of the peer at `remote`.
     pub(super) fn expects_reset_from(&self, remote: SocketAddr) -> bool {
         let (least, greatest) = ([u8::MIN; ResetToken::LEN], [u8::MAX; ResetToken::LEN]);
         self.resets.range((remote, least)..=(remote, greatest)).next().is_some()

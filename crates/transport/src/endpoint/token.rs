@@ -76,7 +76,7 @@ impl TokenKind {
         }
     }
 
-    /// Whether a token looks like a Retry token, of any version.
+    /// Returns whether a token looks like a Retry token, of any version.
     pub(super) fn is_of_retry(token: &[u8]) -> bool {
         let of = |version: &Version| token.first() == Some(&Self::RETRY.of(*version).0);
         Version::KNOWN.iter().any(of)

@@ -89,12 +89,12 @@ impl CryptoStream {
         release_empty_map(&mut self.receive.fragments);
     }
 
-    /// Whether there is anything to send: new bytes or lost ones.
+    /// Returns whether there is anything to send: new bytes or lost ones.
     pub(crate) fn has_pending(&self) -> bool {
         self.send.next_range().is_some()
     }
 
-    /// Whether the peer has acknowledged everything that was written.
+    /// Returns whether the peer has acknowledged everything that was written.
     #[cfg(test)]
     pub(crate) fn is_fully_acked(&self) -> bool {
         self.send.bytes.is_empty()
@@ -154,7 +154,8 @@ impl CryptoStream {
     /// Processes the data of a CRYPTO frame.
     ///
     /// # Errors
-    /// CRYPTO_BUFFER_EXCEEDED beyond the limits on buffered bytes and fragments (RFC 9000 §7.5).
+    /// Returns CRYPTO_BUFFER_EXCEEDED beyond the limits on buffered bytes and fragments (RFC 9000
+    /// §7.5).
     pub(crate) fn receive(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         self.receive.insert(offset, data)
     }
@@ -164,7 +165,7 @@ impl CryptoStream {
     /// be read.
     ///
     /// # Errors
-    /// The same error as [`Self::receive`].
+    /// Returns the same error as [`Self::receive`].
     pub(crate) fn receive_next<'a>(
         &mut self,
         offset: u64,
@@ -191,7 +192,7 @@ impl CryptoStream {
         self.receive.received_end
     }
 
-    /// Whether there are buffered, unread bytes.
+    /// Returns whether there are buffered, unread bytes.
     pub(crate) fn has_unread(&self) -> bool {
         !self.receive.fragments.is_empty()
     }

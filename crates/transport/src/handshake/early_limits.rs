@@ -34,7 +34,7 @@ impl EarlyLimits {
         TransportParameters::decode(encoded, Initiator::Server).ok().map(|it| Self::of(&it))
     }
 
-    /// Whether none of these limits is lower than the corresponding limit in `before`.
+    /// Returns whether none of these limits is lower than the corresponding limit in `before`.
     pub(crate) fn permit(&self, before: &Self) -> bool {
         self.0.iter().zip(before.0).all(|(new, old)| *new >= old)
     }

@@ -43,7 +43,7 @@ const UNKNOWN_VERSION: TransportError =
 /// Returns rustls's identifier of the version, on which its keys depend.
 ///
 /// # Errors
-/// INTERNAL_ERROR if the version is not in [`Version::KNOWN`].
+/// Returns INTERNAL_ERROR if the version is not in [`Version::KNOWN`].
 pub(super) fn of_tls(version: Version) -> Result<quic::Version, TransportError> {
     match version {
         Version::V1 => Ok(quic::Version::V1),
@@ -56,8 +56,8 @@ pub(super) fn of_tls(version: Version) -> Result<quic::Version, TransportError> 
 /// the client's first Initial packet (RFC 9001 §5.2).
 ///
 /// # Errors
-/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not in
-/// [`Version::KNOWN`].
+/// Returns INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is
+/// not in [`Version::KNOWN`].
 pub fn keys(
     version: Version,
     side: Side,
@@ -78,8 +78,8 @@ pub fn keys(
 /// Retry answers.
 ///
 /// # Errors
-/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not in
-/// [`Version::KNOWN`].
+/// Returns INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is
+/// not in [`Version::KNOWN`].
 pub(crate) fn retry_integrity_tag(
     version: Version,
     original_destination_connection_id: &ConnectionId,

@@ -140,7 +140,7 @@ impl Protection {
         self.other_initial = Some(FixedKeys::new(keys));
     }
 
-    /// Whether there are Initial keys of another version.
+    /// Returns whether there are Initial keys of another version.
     pub(crate) fn has_other_initial(&self) -> bool {
         self.other_initial.is_some()
     }
@@ -160,7 +160,7 @@ impl Protection {
         self.early = Some(Box::new(EarlyKeys::new(keys)));
     }
 
-    /// Whether there are 0-RTT keys.
+    /// Returns whether there are 0-RTT keys.
     pub(crate) fn has_early(&self) -> bool {
         self.early.is_some()
     }
@@ -170,8 +170,8 @@ impl Protection {
         self.early = None;
     }
 
-    /// Whether `number` is the number of a 1-RTT packet sent by this endpoint, or a later one;
-    /// 0-RTT packets have lower numbers.
+    /// Returns whether `number` is the number of a 1-RTT packet sent by this endpoint, or a later
+    /// one; 0-RTT packets have lower numbers.
     pub(crate) fn is_application_packet(&self, number: PacketNumber) -> bool {
         self.first_application.is_some_and(|first| number >= first)
     }
@@ -198,7 +198,7 @@ impl Protection {
         }
     }
 
-    /// Whether packets can be sent in `space`.
+    /// Returns whether packets can be sent in `space`.
     pub(crate) fn can_seal(&self, space: SpaceId) -> bool {
         match space {
             SpaceId::Initial => self.initial.is_some(),
@@ -207,7 +207,7 @@ impl Protection {
         }
     }
 
-    /// Whether packets in `space` can be decrypted.
+    /// Returns whether packets in `space` can be decrypted.
     pub(crate) fn can_open(&self, space: SpaceId) -> bool {
         self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
     }
@@ -232,7 +232,7 @@ impl Protection {
     /// tag. The packet number and the payload together have at least four bytes.
     ///
     /// # Errors
-    /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is
+    /// Returns AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is
     /// malformed or there are no keys.
     pub(crate) fn seal(
         &mut self,
@@ -392,7 +392,7 @@ impl Protection {
         self.application.as_ref().map_or(0, ApplicationKeys::generation)
     }
 
-    /// Whether the current 1-RTT keys have protected so many packets that an update is due.
+    /// Returns whether the current 1-RTT keys have protected so many packets that an update is due.
     pub(crate) fn is_update_due(&self) -> bool {
         self.application.as_ref().is_some_and(|keys| keys.is_update_due(self.update_after))
     }
@@ -415,7 +415,8 @@ impl Protection {
     /// used the previous keys.
     ///
     /// # Errors
-    /// KEY_UPDATE_ERROR if the peer acknowledges a key update without updating its own keys (§6.2).
+    /// Returns KEY_UPDATE_ERROR if the peer acknowledges a key update without updating its own keys
+    /// (§6.2).
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Timestamp,

@@ -23,9 +23,9 @@ pub(crate) fn build(
     Some(writer.filled().to_vec())
 }
 
-/// Whether the sender of the packet has seen our Initial packet. A packet without the fixed bit is
-/// not valid in this version (RFC 9000 §17.2), even if its tag is correct, unless this client
-/// `accepts_cleared_bit` (RFC 9287 §3).
+/// Returns whether the sender of the packet has seen our Initial packet. A packet without the fixed
+/// bit is not valid in this version (RFC 9000 §17.2), even if its tag is correct, unless this
+/// client `accepts_cleared_bit` (RFC 9287 §3).
 pub(crate) fn is_authentic(
     packet: &Retry<'_>,
     original_destination: ConnectionId,

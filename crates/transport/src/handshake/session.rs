@@ -21,8 +21,8 @@ pub trait Session: Send {
     /// of the next space.
     ///
     /// # Errors
-    /// CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or PROTOCOL_VIOLATION
-    /// where RFC 9001 requires that code.
+    /// Returns CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or
+    /// PROTOCOL_VIOLATION where RFC 9001 requires that code.
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError>;
 
     /// Appends handshake bytes for the current space to `out`. If keys are returned, the bytes of
@@ -30,7 +30,7 @@ pub trait Session: Send {
     /// nor keys.
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys>;
 
-    /// Whether the handshake is still incomplete (RFC 9001 §4.1.1).
+    /// Returns whether the handshake is still incomplete (RFC 9001 §4.1.1).
     fn is_handshaking(&self) -> bool;
 
     /// Returns the peer's encoded transport parameters, once received. The parameters are
@@ -50,7 +50,7 @@ pub trait Session: Send {
     /// Fills `output` with this session's keying material (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// If the handshake is incomplete, or `output` is empty or too long to derive.
+    /// Returns an error if the handshake is incomplete, or `output` is empty or too long to derive.
     fn export_keying_material(
         &self,
         output: &mut [u8],
@@ -75,8 +75,8 @@ pub trait Session: Send {
     /// client's first Initial packet (RFC 9001 §5.2).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is
-    /// unknown.
+    /// Returns INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version
+    /// is unknown.
     fn initial_keys(
         &self,
         version: Version,
@@ -92,7 +92,7 @@ pub trait Session: Send {
     /// depend on the version.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the session cannot switch to this version.
+    /// Returns INTERNAL_ERROR if the session cannot switch to this version.
     fn change_version(&mut self, version: Version) -> Result<(), TransportError> {
         let _ = version;
         Ok(())
@@ -242,7 +242,7 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
     /// connection on which it was issued (RFC 9369 §5).
     ///
     /// # Errors
-    /// If the name is neither a DNS name nor an IP address, or TLS cannot start.
+    /// Returns an error if the name is neither a DNS name nor an IP address, or TLS cannot start.
     fn connect(
         self: Arc<Self>,
         version: Version,
@@ -271,7 +271,7 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
     /// Creates a session for a new client, which sends `transport_parameters`.
     ///
     /// # Errors
-    /// If TLS cannot start.
+    /// Returns an error if TLS cannot start.
     fn accept(
         self: Arc<Self>,
         versions: ConnectionVersions,
@@ -282,8 +282,8 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
     /// its later session.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is
-    /// unknown.
+    /// Returns INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version
+    /// is unknown.
     fn initial_keys(
         &self,
         version: Version,

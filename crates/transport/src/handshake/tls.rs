@@ -108,8 +108,8 @@ impl TlsClientConfig {
     /// versions must not be mixed (RFC 9369 §5).
     ///
     /// # Errors
-    /// If the configuration lacks TLS 1.3, application protocols, or cipher suites that QUIC can
-    /// use.
+    /// Returns an error if the configuration lacks TLS 1.3, application protocols, or cipher suites
+    /// that QUIC can use.
     pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection starts.
@@ -122,8 +122,8 @@ impl TlsClientConfig {
     /// Creates a configuration from `settings`.
     ///
     /// # Errors
-    /// If there are no application protocols, no cipher suites that QUIC can use or no key exchange
-    /// groups, or if the list of ECH configurations cannot be used.
+    /// Returns an error if there are no application protocols, no cipher suites that QUIC can use
+    /// or no key exchange groups, or if the list of ECH configurations cannot be used.
     pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
         let encrypts_hello = settings.encrypted_client_hello.has_config();
         let side = ClientSide::new(&settings.trust, settings.certificate.as_deref());
@@ -136,7 +136,7 @@ impl TlsClientConfig {
     /// preferred one first.
     ///
     /// # Errors
-    /// If there are no application protocols.
+    /// Returns an error if there are no application protocols.
     pub fn with_roots(
         roots: RootCertStore,
         application_protocols: &[&[u8]],
@@ -149,7 +149,7 @@ impl TlsClientConfig {
     /// tests and measurements only.
     ///
     /// # Errors
-    /// If there are no application protocols.
+    /// Returns an error if there are no application protocols.
     pub fn dangerous_without_certificate_verification(
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
@@ -258,8 +258,8 @@ impl ClientVersion {
         Ok(())
     }
 
-    /// Whether session tickets have to be dropped, because the only store is for tickets of version
-    /// 1.
+    /// Returns whether session tickets have to be dropped, because the only store is for tickets of
+    /// version 1.
     fn drops_tickets(&self) -> bool {
         self.tickets.is_none() && self.current != Version::V1
     }
@@ -399,8 +399,8 @@ impl TlsServerConfig {
     /// again. [`from_settings`](Self::from_settings) has neither limitation.
     ///
     /// # Errors
-    /// If the configuration lacks TLS 1.3, application protocols, or cipher suites that QUIC can
-    /// use, or if there is no source of randomness.
+    /// Returns an error if the configuration lacks TLS 1.3, application protocols, or cipher suites
+    /// that QUIC can use, or if there is no source of randomness.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
         let policy = ClientPolicy::unknown(config.crypto_provider().secure_random)?;
         Self::checked(config, policy, None)
@@ -504,7 +504,8 @@ impl TlsServerConfig {
     /// `application_protocols`, the preferred one first.
     ///
     /// # Errors
-    /// If the key does not match the certificate, or there are no application protocols.
+    /// Returns an error if the key does not match the certificate, or there are no application
+    /// protocols.
     pub fn with_certificate(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -518,8 +519,8 @@ impl TlsServerConfig {
     /// connection.
     ///
     /// # Errors
-    /// If there are no application protocols or no key exchange groups, or if client certificates
-    /// are requested but there are no roots for them.
+    /// Returns an error if there are no application protocols or no key exchange groups, or if
+    /// client certificates are requested but there are no roots for them.
     pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
         let clients = settings.clients.clone();
         let (config, policy) = settings.into_config()?;

@@ -70,8 +70,8 @@ pub(crate) struct Expected<'a> {
 /// Checks a server's version information (RFC 9368 §4).
 ///
 /// # Errors
-/// VERSION_NEGOTIATION_ERROR: if the version was not offered, differs from the version of the
-/// server's packets, or would have been different without a forged Version Negotiation packet.
+/// Returns VERSION_NEGOTIATION_ERROR if the version was not offered, differs from the version of
+/// the server's packets, or would have been different without a forged Version Negotiation packet.
 pub(crate) fn check_server(
     server: Option<&VersionInformation>,
     expected: Expected<'_>,
@@ -109,7 +109,7 @@ pub(crate) fn check_server(
 /// flight (RFC 9368 §4).
 ///
 /// # Errors
-/// VERSION_NEGOTIATION_ERROR if the information does not match.
+/// Returns VERSION_NEGOTIATION_ERROR if the information does not match.
 pub(crate) fn check_client(
     client: Option<&VersionInformation>,
     original: Version,

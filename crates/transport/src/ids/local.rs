@@ -44,7 +44,7 @@ enum Announcement {
 }
 
 impl Issued {
-    /// Whether a NEW_CONNECTION_ID frame has to be sent, for the first time or again.
+    /// Returns whether a NEW_CONNECTION_ID frame has to be sent, for the first time or again.
     fn is_pending(&self) -> bool {
         self.announcement != Announcement::Sent
     }
@@ -188,7 +188,7 @@ impl LocalIds {
         self.issue(random);
     }
 
-    /// Whether the peer still uses IDs that it has to retire.
+    /// Returns whether the peer still uses IDs that it has to retire.
     fn awaits_retirement(&self) -> bool {
         self.active.iter().any(|issued| issued.sequence < self.retire_prior_to)
     }
@@ -205,7 +205,7 @@ impl LocalIds {
         self.current_from = self.current_from.min(self.next_sequence);
     }
 
-    /// Whether a NEW_CONNECTION_ID frame has to be sent.
+    /// Returns whether a NEW_CONNECTION_ID frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.active.iter().any(Issued::is_pending)
     }

@@ -136,8 +136,8 @@ impl RemoteIds {
         self.active.first().and_then(|current| current.reset_token)
     }
 
-    /// Whether `token` proves that the peer has lost this connection's state. Only the token of the
-    /// current ID counts, not those of spare or retired IDs (RFC 9000 §10.3.1).
+    /// Returns whether `token` proves that the peer has lost this connection's state. Only the
+    /// token of the current ID counts, not those of spare or retired IDs (RFC 9000 §10.3.1).
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
         self.active.first().is_some_and(|current| current.reset_token == Some(*token))
     }
@@ -297,7 +297,7 @@ impl RemoteIds {
         Some(known.id)
     }
 
-    /// Whether there is an ID that no path uses.
+    /// Returns whether there is an ID that no path uses.
     pub(crate) fn has_spare(&self) -> bool {
         self.active.iter().skip(1).any(|known| known.elsewhere.is_none())
     }
@@ -335,7 +335,7 @@ impl RemoteIds {
         }
     }
 
-    /// Whether a RETIRE_CONNECTION_ID frame has to be sent.
+    /// Returns whether a RETIRE_CONNECTION_ID frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.retired.retiring.iter().any(|retiring| retiring.owed)
     }

@@ -119,14 +119,14 @@ impl Paths {
         Some(same_remote && same_local)
     }
 
-    /// Whether the endpoint itself uses `address`, which is not the current path's: as its
+    /// Returns whether the endpoint itself uses `address`, which is not the current path's: as its
     /// candidate, or as the path that it has just left.
     pub(crate) fn holds(&self, address: PathAddress) -> bool {
         self.candidate() == Some(address)
             || self.draining.as_ref().is_some_and(|draining| draining.address == address)
     }
 
-    /// Whether a server may send from the address of `arrival`: the client sends to it, or
+    /// Returns whether a server may send from the address of `arrival`: the client sends to it, or
     /// established the connection there. A server that follows a client to its preferred address
     /// sends from there (§9.6.2), but packets from a server that keeps using its original address
     /// are accepted too, and that address is not a new one (§9.6).

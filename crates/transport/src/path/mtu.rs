@@ -112,7 +112,7 @@ impl PathMtu {
         self.size
     }
 
-    /// Whether the search is complete for now.
+    /// Returns whether the search is complete for now.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.phase, Phase::Complete { .. }) || self.candidate().is_none()
     }

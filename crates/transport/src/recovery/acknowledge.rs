@@ -69,8 +69,8 @@ impl Recovery {
     /// tokens that were acknowledged and lost.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if the frame acknowledges a packet that was not sent, INTERNAL_ERROR if
-    /// the ledger is inconsistent.
+    /// Returns PROTOCOL_VIOLATION if the frame acknowledges a packet that was not sent,
+    /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn on_ack(
         &mut self,
         space: SpaceId,

@@ -34,7 +34,7 @@ impl Recovery {
     /// it is staged. In the Application space numbers are skipped occasionally (RFC 9000 §21.4).
     ///
     /// # Errors
-    /// If all packet numbers are used up (RFC 9000 §12.3).
+    /// Returns an error if all packet numbers are used up (RFC 9000 §12.3).
     pub(crate) fn next_packet_number(
         &mut self,
         space: SpaceId,
@@ -68,7 +68,7 @@ impl Recovery {
     /// 9002 §7, §7.5, §7.7).
     ///
     /// # Errors
-    /// The limit that blocks sending.
+    /// Returns the limit that blocks sending.
     pub(crate) fn may_send(&mut self, now: Timestamp) -> Result<(), SendLimit> {
         let size = self.max_datagram_size;
         let has_room = SpaceId::ALL.into_iter().all(|space| self.ledger.space(space).has_room());
@@ -134,8 +134,8 @@ impl Recovery {
     /// in flight before [`transmitted`](Self::transmitted).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the number is not the assigned one, the keys are discarded, or the ledger
-    /// is full of unacknowledged packets.
+    /// Returns INTERNAL_ERROR if the number is not the assigned one, the keys are discarded, or the
+    /// ledger is full of unacknowledged packets.
     pub(crate) fn stage(
         &mut self,
         space: SpaceId,
@@ -153,7 +153,7 @@ impl Recovery {
     /// Records that all staged packets were sent at `now` (law 2).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn transmitted(&mut self, now: Timestamp) -> Result<(), TransportError> {
         // Packets are in sending order, so time must not go backwards.
         let now = now.max(self.last_sent_at);
@@ -171,7 +171,7 @@ impl Recovery {
     /// not accepted.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn refused(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let last = self.batch.staged.last().copied();
         self.transmitted(now)?;
@@ -190,7 +190,7 @@ impl Recovery {
     /// still be acknowledged.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn unsent(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let staged = self.batch.staged.clone();
         self.transmitted(now)?;

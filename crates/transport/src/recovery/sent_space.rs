@@ -262,7 +262,7 @@ impl SentSpace {
     /// Checks that all numbers from `first` to `last` (inclusive) were sent.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if one was not, so the peer cannot have received it.
+    /// Returns PROTOCOL_VIOLATION if one of them was not sent, so the peer did not receive it.
     pub(super) fn check_sent(&self, first: u64, last: u64) -> Result<(), TransportError> {
         if last >= self.sent_end || self.skipped_within(first, last) > 0 {
             return Err(NEVER_SENT);

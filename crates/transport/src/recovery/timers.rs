@@ -65,7 +65,7 @@ impl Recovery {
     /// Handles the timers that have expired.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn on_deadline(
         &mut self,
         now: Timestamp,
@@ -157,7 +157,7 @@ impl Recovery {
     /// Removes the packets of `space`, whose keys were discarded (RFC 9002 §6.4).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn discard_space(
         &mut self,
         space: SpaceId,
@@ -175,7 +175,7 @@ impl Recovery {
     /// is reported to congestion control.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn abandon_outstanding(
         &mut self,
         space: SpaceId,
@@ -203,7 +203,7 @@ impl Recovery {
     /// `generation` must be larger than that of any earlier path; the first path has 0.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the generation did not increase or the ledger is inconsistent.
+    /// Returns INTERNAL_ERROR if the generation did not increase or the ledger is inconsistent.
     pub(crate) fn on_new_path(
         &mut self,
         generation: u32,

@@ -48,7 +48,7 @@ impl AckPolicy {
     /// transport parameter.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if the delay is below `min_ack_delay`, or is not a valid value of
+    /// Returns PROTOCOL_VIOLATION if the delay is below `min_ack_delay`, or is not a valid value of
     /// `max_ack_delay` (draft-ietf-quic-ack-frequency §4).
     pub(crate) fn requested(
         frame: &frame::AckFrequency,

@@ -192,7 +192,8 @@ impl MarkRecords {
     /// states whether the endpoint is configured to use ECN.
     ///
     /// # Errors
-    /// L10: if the datagram should not have been marked but was, or the reverse.
+    /// Returns a violation of L10 if the datagram should not have been marked but was, or the
+    /// reverse.
     pub(in crate::checker) fn on_submitted(
         &mut self,
         ecn: Ecn,
@@ -323,7 +324,7 @@ impl MarkRecords {
     /// Records that the endpoint reports having disabled ECN on this path.
     ///
     /// # Errors
-    /// L10: if there was no reason to disable it.
+    /// Returns a violation of L10 if there was no reason to disable it.
     pub(in crate::checker) fn on_given_up(&mut self) -> Result<(), String> {
         let path = &mut self.path;
         let may_fail = path.may_fail();
@@ -410,7 +411,7 @@ impl MarkRecords {
     /// Checks the ECN counts in an ACK frame that is being sent.
     ///
     /// # Errors
-    /// S26: if the counts do not match the received packets.
+    /// Returns a violation of S26 if the counts do not match the received packets.
     pub(in crate::checker) fn on_ack_sent(
         &mut self,
         space: SpaceId,

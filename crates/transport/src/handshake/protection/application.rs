@@ -304,7 +304,7 @@ impl ApplicationKeys {
         Ok(())
     }
 
-    /// Whether so many packets were protected with the current keys that an update is due.
+    /// Returns whether so many packets were protected with the current keys that an update is due.
     pub(super) fn is_update_due(&self, update_after: Option<u64>) -> bool {
         // Keys are not released while an update is due.
         let ready = self.ready.as_ref();

@@ -44,7 +44,8 @@ impl Protection {
     /// Protects a 0-RTT packet like [`Protection::seal`].
     ///
     /// # Errors
-    /// AEAD_LIMIT_REACHED when the keys are used up; INTERNAL_ERROR if the packet is malformed or there are no keys.
+    /// Returns AEAD_LIMIT_REACHED when the keys are used up; INTERNAL_ERROR if the packet is
+    /// malformed or there are no keys.
     pub(crate) fn seal_early(
         &mut self,
         number: PacketNumber,

@@ -21,7 +21,8 @@ impl SealCounter {
         Ok(())
     }
 
-    /// Whether the key should be replaced: at half its limit, or after `update_after` packets.
+    /// Returns whether the key should be replaced: at half its limit, or after `update_after`
+    /// packets.
     pub(super) fn is_update_due(self, key: &dyn PacketKey, update_after: Option<u64>) -> bool {
         let half = key.confidentiality_limit() / 2;
         self.0 >= update_after.map_or(half, |packets| packets.min(half))

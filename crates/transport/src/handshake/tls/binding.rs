@@ -117,8 +117,8 @@ impl SessionBinding {
     /// Checks the client's identity, as far as the handshake has established it.
     ///
     /// # Errors
-    /// CRYPTO_ERROR with the alert certificate_required if early data or the end of the handshake
-    /// is reached without the certificate that the server requires. rustls and
+    /// Returns CRYPTO_ERROR with the alert certificate_required if early data or the end of the
+    /// handshake is reached without the certificate that the server requires. rustls and
     /// [`accept`](Self::accept) prevent this; the check guards against bugs in either.
     pub(super) fn check(&self, connection: &ServerConnection) -> Result<(), TransportError> {
         let kind = connection.handshake_kind();

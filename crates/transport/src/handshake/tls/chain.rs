@@ -11,7 +11,7 @@ use crate::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAM
 /// Checks the number of certificates, and of intermediate certificates with the same subject.
 ///
 /// # Errors
-/// If a limit is exceeded.
+/// Returns an error if a limit is exceeded.
 pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     let count = intermediates.len().saturating_add(1);
     if count > MAX_CERTIFICATES {

@@ -48,7 +48,8 @@ impl ClientRoots {
     /// connections and handshakes in progress continue.
     ///
     /// # Errors
-    /// [`SessionError::NoClientRoots`] if `roots` is empty; the previous roots then stay in use.
+    /// Returns [`SessionError::NoClientRoots`] if `roots` is empty; the previous roots then stay in
+    /// use.
     pub fn replace(&self, roots: impl Into<Arc<RootCertStore>>) -> Result<(), SessionError> {
         let roots = roots.into();
         if roots.is_empty() {
@@ -169,7 +170,7 @@ impl ClientPolicy {
         }
     }
 
-    /// Whether these are the roots of the policy.
+    /// Returns whether these are the roots of the policy.
     pub(super) fn has_roots(&self, roots: &Arc<RootCertStore>) -> bool {
         match &self.kind {
             ClientTrustKind::Unknown | ClientTrustKind::NotAsked => false,
@@ -187,8 +188,8 @@ impl ClientPolicy {
         matches!(self.kind, ClientTrustKind::Required(..))
     }
 
-    /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a
-    /// full handshake, but the client does not prove possession of the key again.
+    /// Returns whether a session with this chain may be resumed at `now`: the chain is verified as
+    /// in a full handshake, but the client does not prove possession of the key again.
     pub(super) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> bool {
         match (&self.kind, chain) {
             // The fingerprint proves that the same configuration accepted the client.
@@ -280,7 +281,7 @@ impl Limited {
     /// Checks that there is a path to a root (RFC 5280 §6).
     ///
     /// # Errors
-    /// If the search for a path takes too many signature verifications.
+    /// Returns an error if the search for a path takes too many signature verifications.
     fn has_path(
         &self,
         end_entity: &CertificateDer<'_>,

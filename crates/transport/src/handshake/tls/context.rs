@@ -16,9 +16,9 @@ pub trait EarlyDataContext: Send + Sync + fmt::Debug {
     /// [`MAX_EARLY_DATA_CONTEXT`] bytes; if they are longer, no sessions are issued.
     fn current(&self) -> Vec<u8>;
 
-    /// Whether a client that complies with `remembered` also complies with the current settings.
-    /// `remembered` is the value that [`current`](Self::current) returned when the session was
-    /// issued, perhaps in another process or another version of the program.
+    /// Returns whether a client that complies with `remembered` also complies with the current
+    /// settings. `remembered` is the value that [`current`](Self::current) returned when the
+    /// session was issued, perhaps in another process or another version of the program.
     fn permits(&self, remembered: &[u8]) -> bool;
 }
 

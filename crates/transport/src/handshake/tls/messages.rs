@@ -34,7 +34,7 @@ impl<'a> NewTicket<'a> {
         is_one.then_some(Self { lifetime, age_add, nonce, ticket, extensions })
     }
 
-    /// Whether the server accepts early data with the ticket.
+    /// Returns whether the server accepts early data with the ticket.
     pub(super) fn permits_early_data(&self) -> bool {
         const EARLY_DATA: u16 = 42;
         let mut reader = Reader::new(self.extensions);

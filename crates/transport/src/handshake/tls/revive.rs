@@ -96,8 +96,8 @@ impl StandInKey {
         Some(hkdf.hmac_sign(&key, message).as_ref().to_vec())
     }
 
-    /// Whether this key created the signature. Takes constant time for signatures of the correct
-    /// length.
+    /// Returns whether this key created the signature. Takes constant time for signatures of the
+    /// correct length.
     fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.authenticate(message).is_some_and(|own| {
             let differences = own.iter().zip(signature).map(|(own, other)| own ^ other);

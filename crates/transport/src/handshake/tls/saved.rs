@@ -115,7 +115,7 @@ impl SavedSession {
         self.version
     }
 
-    /// Whether the server accepts early data on a connection that resumes the session.
+    /// Returns whether the server accepts early data on a connection that resumes the session.
     pub fn permits_early_data(&self) -> bool {
         self.permits_early_data
     }
@@ -156,7 +156,7 @@ impl SavedSession {
     /// Decodes a session from bytes produced by [`encode`](Self::encode).
     ///
     /// # Errors
-    /// If the bytes have another format or are damaged.
+    /// Returns an error if the bytes have another format or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, SavedSessionError> {
         let mut reader = Reader::new(bytes);
         let format = reader.u8(NAME)?;

@@ -44,8 +44,8 @@ pub(super) struct SessionTrust {
 }
 
 impl SessionTrust {
-    /// Whether a connection of `side` may resume the session at `now`, in seconds since 1970. The
-    /// roots and the name are not compared: the server's certificates are verified again.
+    /// Returns whether a connection of `side` may resume the session at `now`, in seconds since
+    /// 1970. The roots and the name are not compared: the server's certificates are verified again.
     pub(super) fn permits(&self, side: &ClientSide, now: u64) -> bool {
         let is_verified = self.side.verifies || !side.verifies;
         is_verified && self.side.certificate == side.certificate && now <= self.expires()

@@ -155,7 +155,7 @@ impl TlsServerSettings {
 /// Combines a certificate chain, with the end-entity certificate first, and its private key.
 ///
 /// # Errors
-/// If the key cannot be used, or does not belong to the certificate.
+/// Returns an error if the key cannot be used, or does not belong to the certificate.
 pub fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -16,7 +16,7 @@ use crate::{CertificateChainLimit, MAX_CHAIN_SIGNATURES};
 /// verify at most [`MAX_CHAIN_SIGNATURES`] other signatures.
 ///
 /// # Errors
-/// [`CertificateChainLimit::Signatures`] if the search failed because of the limit.
+/// Returns [`CertificateChainLimit::Signatures`] if the search failed because of the limit.
 pub(super) fn bounded<T, E>(
     supported: &WebPkiSupportedAlgorithms,
     valid: &ValidSignatures,

@@ -344,7 +344,7 @@ impl EarlyDataConditions {
         Some(())
     }
 
-    /// Whether early data sent under a session's recorded limits and context is acceptable.
+    /// Returns whether early data sent under a session's recorded limits and context is acceptable.
     fn permit(&self, limits: &EarlyLimits, context: Option<&[u8]>) -> bool {
         let context_permits = match (&self.context, context) {
             (None, None) => true,
