@@ -80,7 +80,7 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
              datagram.",
         ),
         Cause::Firewall => with(
-            "Find the rule that drops them: its counter increases.",
+            "Find the rule that drops the packets: its counter increases.",
             "nft list ruleset; iptables -L -v -n -x",
         ),
         Cause::ConntrackFull => with(

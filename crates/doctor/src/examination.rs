@@ -219,7 +219,7 @@ impl<'a> Examination<'a> {
     /// Returns the drops with this kernel drop reason as evidence, if they were counted.
     pub(crate) fn reason(&self, name: &str) -> Option<Evidence> {
         let rise = self.span.reason(name)?;
-        Some(evidence(format!("drops of the whole host by reason {name}"), rise))
+        Some(evidence(format!("drops on the entire host for reason {name}"), rise))
     }
 }
 

@@ -315,20 +315,20 @@ impl fmt::Display for Cause {
             Self::BacklogFull => "a CPU's backlog was full",
             Self::IpHeader => "packets with IP headers or addresses that this host does not accept",
             Self::ReversePathFilter => {
-                "the reverse-path filter dropped them: the route to their source uses another \
+                "the reverse-path filter dropped packets: the route to their source uses another \
                  device"
             }
             Self::Undelivered => {
-                "IP received them and neither delivered nor counted them, as with multicast that \
+                "IP received packets and neither delivered nor counted them, as with multicast that \
                  no socket has joined"
             }
             Self::Reassembly => "fragments were missing, so datagrams could not be reassembled",
-            Self::Firewall => "a firewall rule dropped them",
+            Self::Firewall => "a firewall rule dropped packets",
             Self::ConntrackFull => "the connection tracking table is full",
-            Self::NoSocket => "no socket is bound to their destination port",
+            Self::NoSocket => "no socket is bound to the packets' destination port",
             Self::BadChecksum => "bad UDP checksums",
             Self::BadLength => "UDP length fields that do not match the packet",
-            Self::SocketFilter => "a filter on the socket rejects them",
+            Self::SocketFilter => "a filter on the socket rejects datagrams",
             Self::UdpMemory => {
                 "the memory limit for all UDP sockets together (udp_mem) was \
                 reached"
@@ -340,7 +340,7 @@ impl fmt::Display for Cause {
             Self::SendBuffer => "sends failed because the send buffer was full",
             Self::PathMtu => "packets are larger than the MTU of their path",
             Self::NoRoute => "there is no route to the destination",
-            Self::QdiscFull => "the queueing discipline dropped them",
+            Self::QdiscFull => "the queueing discipline dropped packets",
             Self::DeviceSend => "the device dropped outgoing packets",
             Self::Other => "the kernel counts these packets as dropped but reports no reason",
         };

@@ -10,10 +10,10 @@ use super::{Routed, Routing};
 /// A routing in which a panic only drops the current datagram.
 pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
 
-const DROPPED: &str = "the routing panicked: one datagram was dropped";
-const NOT_SAVED: &str = "the routing panicked: its state is not handed over to the next process";
-const NOT_RESTORED: &str = "the routing panicked: the state of the previous process is not used";
-const NO_TURN: &str = "the routing panicked at the start of a batch";
+const DROPPED: &str = "routing panicked: one datagram was dropped";
+const NOT_SAVED: &str = "routing panicked: its state is not handed over to the next process";
+const NOT_RESTORED: &str = "routing panicked: the state of the previous process is not used";
+const NO_TURN: &str = "routing panicked at the start of a batch";
 
 impl Routing for GuardedRouting {
     fn route(

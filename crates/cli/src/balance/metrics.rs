@@ -115,7 +115,7 @@ const OF_SHARD: [OfShard; 5] = [
     (
         "ports_evicted",
         MetricType::Counter,
-        "Source ports toward servers without preface that were taken from clients before they completed a round trip",
+        "Source ports toward servers without a preface that were taken from clients before they completed a round trip",
         |it| it.ports_evicted,
     ),
 ];

@@ -93,7 +93,7 @@ impl Beginning {
 }
 
 fn unusable(error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot use the sockets of the service manager: {error}"))
+    Failure::new(format!("cannot use the service manager's sockets: {error}"))
         .advise("use ListenDatagram= in its configuration, with one address")
 }
 
