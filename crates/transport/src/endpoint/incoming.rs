@@ -162,10 +162,9 @@ impl Endpoint {
 
     /// Accepts the client.
     ///
-    /// # Errors
-    /// Returns an error if this is not a server, there is no room, the client's packet is not
-    /// authentic, or TLS cannot start. The client gets a reply, CONNECTION_REFUSED, only if there
-    /// is no room.
+    /// # Errors Returns an error if this is not a server, the endpoint has no room, the client's
+    /// packet is not authentic, or TLS cannot start. The client gets a reply, CONNECTION_REFUSED,
+    /// only if the endpoint has no room.
     pub fn accept(
         &mut self,
         now: Timestamp,
