@@ -13,6 +13,7 @@ pub mod auth;
 mod capsule;
 pub mod context;
 mod host;
+pub mod ip;
 mod kind;
 pub mod limits;
 pub mod policy;

@@ -148,7 +148,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.datagrams = self.datagrams.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }

@@ -1,0 +1,114 @@
+use core::net::IpAddr;
+
+use super::CapsuleFault;
+use super::packet::{ICMPV4, ICMPV6};
+
+/// An IP Address Range of a ROUTE_ADVERTISEMENT capsule (RFC 9484 §4.7.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AddressRange {
+    /// The first address.
+    pub start: IpAddr,
+    /// The last address, of the same IP version.
+    pub end: IpAddr,
+    /// The Internet Protocol Number that is permitted, besides ICMP; 0 for all.
+    pub protocol: u8,
+}
+
+impl AddressRange {
+    /// Returns the order of the ranges in a capsule.
+    fn key(&self) -> (bool, u8, IpAddr) {
+        (self.start.is_ipv6(), self.protocol, self.start)
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        self.start.is_ipv4() == address.is_ipv4() && (self.start..=self.end).contains(&address)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.start.is_ipv4() == other.start.is_ipv4()
+            && self.start <= other.end
+            && other.start <= self.end
+    }
+}
+
+impl From<ipnet::IpNet> for AddressRange {
+    /// Returns the addresses of the network, for all protocols.
+    fn from(network: ipnet::IpNet) -> Self {
+        let (start, end) = match network {
+            ipnet::IpNet::V4(network) => (network.network().into(), network.broadcast().into()),
+            ipnet::IpNet::V6(network) => (network.network().into(), network.broadcast().into()),
+        };
+        Self { start, end, protocol: 0 }
+    }
+}
+
+/// The address ranges that an endpoint routes, ordered and without overlaps (RFC 9484 §4.7.3).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Routes(pub(super) Vec<AddressRange>);
+
+impl Routes {
+    /// Checks address ranges, which must be in the order that a capsule needs.
+    ///
+    /// # Errors
+    /// If a range is invalid, out of order or overlaps another one.
+    pub fn new(ranges: Vec<AddressRange>) -> Result<Self, CapsuleFault> {
+        for range in &ranges {
+            if range.start.is_ipv4() != range.end.is_ipv4() || range.start > range.end {
+                return Err(CapsuleFault::StartAfterEnd);
+            }
+        }
+        for (a, b) in ranges.iter().zip(ranges.iter().skip(1)) {
+            let group = |range: &AddressRange| (range.start.is_ipv6(), range.protocol);
+            if group(a) > group(b) {
+                return Err(CapsuleFault::Order);
+            }
+            if group(a) == group(b) && a.end >= b.start {
+                return Err(CapsuleFault::Overlap);
+            }
+        }
+        let routes = Self(ranges);
+        for range in routes.0.iter().filter(|range| range.protocol != 0) {
+            // Of the ranges for all protocols, the last one that starts before the end of this one.
+            let last = routes.last_at(0, range.end);
+            if last.is_some_and(|any| any.overlaps(range)) {
+                return Err(CapsuleFault::OverlapWithAnyProtocol);
+            }
+        }
+        Ok(routes)
+    }
+
+    /// Sorts the ranges and checks them.
+    ///
+    /// # Errors
+    /// If a range is invalid or overlaps another one.
+    pub fn sorted(mut ranges: Vec<AddressRange>) -> Result<Self, CapsuleFault> {
+        ranges.sort_by_key(AddressRange::key);
+        Self::new(ranges)
+    }
+
+    /// Returns the ranges.
+    pub fn ranges(&self) -> &[AddressRange] {
+        &self.0
+    }
+
+    /// Returns whether a packet with this upper-layer protocol may be sent to `address`. ICMP is
+    /// always permitted.
+    pub fn contains(&self, address: IpAddr, protocol: u8) -> bool {
+        let icmp = if address.is_ipv4() { ICMPV4 } else { ICMPV6 };
+        if protocol == icmp {
+            return self.0.iter().any(|range| range.contains(address));
+        }
+        let is_in =
+            |protocol| self.last_at(protocol, address).is_some_and(|range| range.contains(address));
+        is_in(0) || is_in(protocol)
+    }
+
+    /// Returns the last range of this protocol that starts at or before `address`.
+    fn last_at(&self, protocol: u8, address: IpAddr) -> Option<&AddressRange> {
+        let key = (address.is_ipv6(), protocol, address);
+        let end = self.0.partition_point(|range| range.key() <= key);
+        let last = self.0.get(end.checked_sub(1)?)?;
+        let is_same = last.protocol == protocol && last.start.is_ipv4() == address.is_ipv4();
+        is_same.then_some(last)
+    }
+}
