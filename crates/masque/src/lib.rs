@@ -17,6 +17,7 @@ pub mod ip;
 mod kind;
 pub mod limits;
 pub mod policy;
+pub mod pool;
 pub mod proxy_status;
 mod queue;
 pub mod request;
