@@ -12,6 +12,8 @@
 pub mod auth;
 mod capsule;
 pub mod context;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod host;
 pub mod ip;
 mod kind;
