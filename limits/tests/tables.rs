@@ -8,8 +8,18 @@ use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
 /// The crates that keep state between calls which a peer can change.
-const CRATES: [&str; 9] =
-    ["units", "balancer", "transport", "http3", "kernel", "udp", "io", "forward", "clearway"];
+const CRATES: [&str; 10] = [
+    "units",
+    "balancer",
+    "transport",
+    "http3",
+    "masque",
+    "kernel",
+    "udp",
+    "io",
+    "forward",
+    "clearway",
+];
 
 /// Types that can hold any number of items.
 const GROWING: [&str; 13] = [

@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "units",
     "wire",
     "congestion",
@@ -23,6 +23,7 @@ const CRATES: [&str; 14] = [
     "balancer",
     "transport",
     "http3",
+    "masque",
     "qlog",
     "kernel",
     "udp",

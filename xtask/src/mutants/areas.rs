@@ -45,7 +45,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
 }
 
 /// All areas, in order from the lowest layer.
-pub(super) const AREAS: [Area; 16] = [
+pub(super) const AREAS: [Area; 17] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
         "congestion",
@@ -56,6 +56,7 @@ pub(super) const AREAS: [Area; 16] = [
     area("transport", &["crates/transport/src/**/*.rs"], &["clearway-transport", "clearway-lab"]),
     area("balancer", &["crates/balancer/src/**/*.rs"], &["clearway-balancer", "clearway-lab"]),
     area("http3", &["crates/http3/src/**/*.rs"], &["clearway-http3", "clearway"]),
+    area("masque", &["crates/masque/src/**/*.rs"], &["clearway-masque"]),
     area("qlog", &["crates/qlog/src/**/*.rs"], &["clearway-qlog", "clearway-lab"]),
     area("kernel", &["crates/kernel/src/**/*.rs"], &["clearway-kernel", "clearway-io"]),
     area("udp", &["crates/udp/src/**/*.rs"], &["clearway-udp", "clearway-io"]),
