@@ -21,8 +21,9 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
 use super::stream::relay_tcp;
-use super::{RelayEnd, RelayOptions, relay_udp};
-use crate::http3::{Body, Code, RecvBody, Responder};
+use super::{RelayEnd, RelayOptions, TunnelError, relay_udp};
+use crate::ConnectionError;
+use crate::http3::{Body, Code, Error, RecvBody, Responder};
 
 /// Name of the proxy in Proxy-Status fields (RFC 9209).
 const NAME: &str = "clearway";
@@ -395,9 +396,22 @@ fn refusal(error: &io::Error) -> Refused {
 fn ended(end: &RelayEnd) -> String {
     match end {
         RelayEnd::Closed => "closed".to_owned(),
+        RelayEnd::Tunnel(TunnelError::Http(error)) if is_regular(error) => "closed".to_owned(),
         RelayEnd::Idle => "idle".to_owned(),
         RelayEnd::Tunnel(error) => error.to_string(),
         RelayEnd::Socket(error) => format!("the socket failed: {error}"),
+    }
+}
+
+/// Returns whether the client has closed the tunnel or the connection without an error.
+fn is_regular(error: &Error) -> bool {
+    let codes = [Code::NO_ERROR, Code::REQUEST_CANCELLED];
+    match error {
+        Error::Reset(code) | Error::Stopped(code) => codes.contains(code),
+        Error::Connection(ConnectionError::ApplicationClosed { error_code, .. }) => {
+            error_code.get() == Code::NO_ERROR.get()
+        }
+        _ => false,
     }
 }
 

@@ -88,6 +88,8 @@ async fn upload(
             // A close with unread data, or with this option, sends RST: the target must not take
             // what it has for the whole.
             let _ = write.as_ref().set_zero_linger();
+            // Dropping it would send FIN.
+            write.forget();
             let code = match error {
                 TcpRelayError::Protocol(error) => error.code(),
                 _ => BROKEN,

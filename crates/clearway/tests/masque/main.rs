@@ -1,4 +1,5 @@
 //! Tunnels through an HTTP/3 proxy, on loopback sockets.
 
+mod service;
 mod support;
 mod udp;
