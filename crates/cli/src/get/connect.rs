@@ -1,5 +1,7 @@
 //! Connection setup from a URL.
 
+use std::net::SocketAddr;
+
 use clearway::http3::{Client, Code, Config, Priority};
 use clearway::transport::TransportErrorCause;
 use clearway::{ClientConfig, ConnectionError, Endpoint, connect_any};
@@ -153,7 +155,8 @@ pub(super) async fn connect(
     if let Some(Proxied { endpoint, address, outer }) = command.proxy.tunnel(target).await? {
         let session = connect_over(command, endpoint, attempt(address)).await;
         let session = session.map_err(|unconnected| unconnected.failure)?;
-        return Ok(Session { _outer: Some(outer), ..session });
+        let rebinding = rebind(command, &outer.protocol, outer.address);
+        return Ok(Session { _outer: Some(outer), _rebinding: rebinding, ..session });
     }
     let addresses = resolve(command.connect.as_deref().unwrap_or(&name)).await?;
     let is_only = addresses.len() == 1;
@@ -206,7 +209,16 @@ where
 async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session, Unconnected> {
     let endpoint = Endpoint::client(any(attempt.server.address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
-    connect_over(command, endpoint, attempt).await
+    let address = attempt.server.address;
+    let session = connect_over(command, endpoint, attempt).await?;
+    let rebinding = rebind(command, &session.protocol, address);
+    Ok(Session { _rebinding: rebinding, ..session })
+}
+
+/// Schedules the migration of a connection, if requested.
+fn rebind(command: &GetCommand, protocol: &Protocol, address: SocketAddr) -> Option<Rebinding> {
+    let quiet = command.quiet || command.json;
+    command.rebind_after.map(|after| Rebinding::start(protocol, address, after, quiet))
 }
 
 async fn connect_over(
@@ -229,15 +241,12 @@ async fn connect_over(
     });
     let ended = || Err(Failure::new("the connection's thread has exited").into());
     let Made { protocol, early_http3, early_http09 } = made.await.unwrap_or_else(|_| ended())?;
-    let quiet = command.quiet || command.json;
-    let rebinding =
-        command.rebind_after.map(|after| Rebinding::start(&protocol, server.address, after, quiet));
     Ok(Session {
         server,
         protocol,
         early_http3,
         early_http09,
-        _rebinding: rebinding,
+        _rebinding: None,
         _endpoint: endpoint,
         _outer: None,
     })

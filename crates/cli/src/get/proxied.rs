@@ -13,6 +13,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
 use super::explain::Server;
+use super::protocol::Protocol;
 use super::target::Target;
 use crate::address::{any, resolve};
 use crate::certificate::read_roots;
@@ -25,7 +26,8 @@ pub(super) struct ProxyOptions {
     ///
     /// The proxy resolves the server's name. A URI template, with {target_host} and {target_port},
     /// replaces the well-known one. The connection to the server is still encrypted from end to end.
-    #[arg(long, short_alias = 'x', value_name = "URL", conflicts_with_all = ["connect", "rebind_after"])]
+    /// With --rebind-after, the connection to the proxy migrates.
+    #[arg(long, short_alias = 'x', value_name = "URL", conflicts_with = "connect")]
     proxy: Option<String>,
     /// Trust only certificate chains of the proxy that end at a certificate in this file.
     #[arg(long, alias = "proxy-cacert", value_name = "FILE", requires = "proxy")]
@@ -49,7 +51,8 @@ pub(super) struct Proxied {
 
 /// The connection to the proxy.
 pub(super) struct Outer {
-    _client: Client,
+    pub(super) protocol: Protocol,
+    pub(super) address: SocketAddr,
     _endpoint: Endpoint,
 }
 
@@ -83,7 +86,8 @@ impl ProxyOptions {
         let local = any(address);
         let endpoint = Endpoint::client_over(tunnel.into_socket(local, address))
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
-        let outer = Outer { _client: client, _endpoint: outer };
+        let protocol = Protocol::Http3(client);
+        let outer = Outer { protocol, address: proxy_address, _endpoint: outer };
         Ok(Some(Proxied { endpoint, address, outer }))
     }
 
