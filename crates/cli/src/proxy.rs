@@ -107,7 +107,7 @@ const AFTER_HELP: &str = "\
 Examples:
   Try it on this machine, with a target on loopback:
     clearway serve --save-cert /tmp/cert.pem
-    clearway proxy --save-cert /tmp/proxy.pem --allow 127.0.0.0/8
+    clearway proxy --save-cert /tmp/proxy.pem --allow localhost --allow 127.0.0.0/8
     clearway get --proxy https://localhost:4443 --proxy-ca /tmp/proxy.pem --ca /tmp/cert.pem https://localhost:4433/README.md
   Proxy for users with a password:
     clearway proxy --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem --users users.txt

@@ -271,7 +271,7 @@ impl Proxy {
             }
         };
         TunnelRequest::parse(request, templates)
-            .map_err(|error| Refused::new(error.status(), error.proxy_error(), &error))
+            .map_err(|error| Refused::new(error.status(), error.proxy_error(), error))
     }
 
     fn count(&self, client: Arc<str>) -> Result<Counted, Refused> {

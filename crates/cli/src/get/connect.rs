@@ -153,7 +153,7 @@ pub(super) async fn connect(
         priority: command.priority,
     };
     if let Some(Proxied { endpoint, address, outer }) = command.proxy.tunnel(target).await? {
-        let session = connect_over(command, endpoint, attempt(address)).await;
+        let session = connect_over(endpoint, attempt(address)).await;
         let session = session.map_err(|unconnected| unconnected.failure)?;
         let rebinding = rebind(command, &outer.protocol, outer.address);
         return Ok(Session { _outer: Some(outer), _rebinding: rebinding, ..session });
@@ -210,7 +210,7 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
     let endpoint = Endpoint::client(any(attempt.server.address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
     let address = attempt.server.address;
-    let session = connect_over(command, endpoint, attempt).await?;
+    let session = connect_over(endpoint, attempt).await?;
     let rebinding = rebind(command, &session.protocol, address);
     Ok(Session { _rebinding: rebinding, ..session })
 }
@@ -221,11 +221,7 @@ fn rebind(command: &GetCommand, protocol: &Protocol, address: SocketAddr) -> Opt
     command.rebind_after.map(|after| Rebinding::start(protocol, address, after, quiet))
 }
 
-async fn connect_over(
-    command: &GetCommand,
-    endpoint: Endpoint,
-    attempt: Attempt,
-) -> Result<Session, Unconnected> {
+async fn connect_over(endpoint: Endpoint, attempt: Attempt) -> Result<Session, Unconnected> {
     let server = attempt.server.clone();
     let (mut sender, made) = oneshot::channel();
     endpoint.spawn({

@@ -24,6 +24,7 @@ mod metrics;
 mod migration;
 mod page;
 mod pictures;
+mod proxy;
 mod quic_lb;
 mod refusals;
 mod resources;

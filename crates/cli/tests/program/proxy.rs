@@ -1,0 +1,115 @@
+//! Tests of `clearway proxy`, and of `clearway get --proxy`.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Running, Scratch, clearway, fail, succeed};
+
+/// Starts a proxy for targets on loopback, whose certificate is `proxy.pem`.
+fn proxy(scratch: &Scratch, more: &[&str]) -> Running {
+    Running::printing("proxy at https://", command(scratch, "127.0.0.1:0", more))
+}
+
+fn command(scratch: &Scratch, listen: &str, more: &[&str]) -> Command {
+    let certificate = scratch.path("proxy.pem");
+    let mut arguments = vec!["proxy", "--listen", listen];
+    arguments.extend(["--allow", "localhost", "--allow", "127.0.0.0/8"]);
+    if !more.contains(&"--cert") {
+        arguments.extend(["--save-cert", &certificate]);
+    }
+    arguments.extend(more);
+    let mut command = clearway(&arguments);
+    command.stderr(std::process::Stdio::null());
+    command
+}
+
+/// Returns the arguments of a download through a proxy.
+fn through(scratch: &Scratch, proxy: &str, url: &str) -> Vec<String> {
+    let (ca, proxy_ca) = (scratch.path("cert.pem"), scratch.path("proxy.pem"));
+    let port = proxy.rsplit_once(':').unwrap().1;
+    let proxy = format!("https://localhost:{port}");
+    ["get", "--ca", &ca, "--proxy", &proxy, "--proxy-ca", &proxy_ca, url].map(str::to_owned).into()
+}
+
+fn text(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_download_passes_while_the_client_migrates() {
+    let scratch = Scratch::new("proxied");
+    let content = scratch.fill("root/file", 30_000_000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let proxy = proxy(&scratch, &[]);
+    let output = scratch.path("output");
+    let mut arguments = through(&scratch, &proxy.address, &server.url("file"));
+    arguments.extend(["-o".to_owned(), output.clone()]);
+    arguments.extend(["--rebind-after".to_owned(), "50ms".to_owned()]);
+    succeed(&text(&arguments));
+    assert!(fs::read(output).unwrap() == content);
+}
+
+#[test]
+fn a_download_passes_while_the_proxy_is_replaced() {
+    let scratch = Scratch::new("proxied-restart");
+    let content = scratch.fill("root/file", 60_000_000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (scratch.path("proxy.pem"), scratch.path("proxy.key"));
+    fs::write(&certificate, certified.cert.pem()).unwrap();
+    fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+    let socket = scratch.path("restart");
+    let more = ["--cert", &certificate, "--key", &key, "--hot-restart", &socket];
+    let first = proxy(&scratch, &more);
+    let output = scratch.path("output");
+    let mut arguments = through(&scratch, &first.address, &server.url("file"));
+    arguments.extend(["-o".to_owned(), output.clone()]);
+    let downloading = thread::spawn(move || succeed(&text(&arguments)));
+    thread::sleep(Duration::from_millis(100));
+    let second = Running::printing("proxy at https://", command(&scratch, &first.address, &more));
+    downloading.join().unwrap();
+    assert!(fs::read(&output).unwrap() == content);
+    // The second proxy serves as well.
+    let arguments = through(&scratch, &second.address, &server.url("file"));
+    succeed(&text(&[arguments, vec!["-o".to_owned(), output.clone()]].concat()));
+    assert!(fs::read(&output).unwrap() == content);
+}
+
+#[test]
+fn clients_need_the_right_password() {
+    let scratch = Scratch::new("proxied-users");
+    scratch.fill("root/file", 10);
+    fs::write(scratch.path("users.txt"), "basic alice correct horse\n").unwrap();
+    let server = Running::serve(&scratch, "root", &[]);
+    let proxy = proxy(&scratch, &["--users", &scratch.path("users.txt")]);
+    let arguments = through(&scratch, &proxy.address, &server.url("file"));
+    let line = fail(&text(&arguments));
+    assert!(line.contains("requires authentication"), "{line}");
+    let with =
+        |user: &str| [arguments.clone(), vec!["--proxy-user".to_owned(), user.to_owned()]].concat();
+    let line = fail(&text(&with("alice:wrong")));
+    assert!(line.contains("requires authentication") && !line.contains("wrong"), "{line}");
+    succeed(&text(&with("alice:correct horse")));
+}
+
+/// Special addresses are refused, whatever the client asks for.
+#[test]
+fn targets_that_are_not_public_are_refused() {
+    let scratch = Scratch::new("proxied-targets");
+    let proxy = proxy(&scratch, &[]);
+    fs::copy(scratch.path("proxy.pem"), scratch.path("cert.pem")).unwrap();
+    for target in ["10.0.0.1", "169.254.169.254", "[::1]", "224.0.0.1", "0.0.0.0"] {
+        let url = format!("https://{target}:443/");
+        let line = fail(&text(&through(&scratch, &proxy.address, &url)));
+        assert!(line.contains("403") && line.contains("destination_ip_prohibited"), "{line}");
+    }
+}
+
+#[test]
+fn an_open_proxy_has_to_be_requested() {
+    let line = fail(&["proxy", "--listen", "0.0.0.0:0"]);
+    assert!(line.contains("would accept everybody's traffic"), "{line}");
+    assert!(line.contains("--users") && line.contains("--open"), "{line}");
+}
