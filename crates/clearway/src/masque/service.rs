@@ -15,13 +15,14 @@ use clearway_masque::target::{Host, Target, Values};
 use clearway_masque::udp::Traffic;
 use clearway_masque::{TunnelKind, UriTemplate};
 use clearway_units::Timestamp;
+use clearway_wire::TransportErrorCode;
 use http::{Request, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
 use super::stream::relay_tcp;
-use super::{RelayEnd, RelayOptions, TunnelError, relay_udp};
+use super::{RelayEnd, RelayOptions, TcpRelayError, TunnelError, relay_udp};
 use crate::ConnectionError;
 use crate::http3::{Body, Code, Error, RecvBody, Responder};
 
@@ -177,6 +178,7 @@ impl Proxy {
                 served.to_client.bytes = received;
                 served.outcome = match end {
                     Ok(()) => "closed".to_owned(),
+                    Err(TcpRelayError::Http(error)) if is_regular(&error) => "closed".to_owned(),
                     Err(error) => error.to_string(),
                 };
                 drop(counted);
@@ -410,6 +412,9 @@ fn is_regular(error: &Error) -> bool {
         Error::Reset(code) | Error::Stopped(code) => codes.contains(code),
         Error::Connection(ConnectionError::ApplicationClosed { error_code, .. }) => {
             error_code.get() == Code::NO_ERROR.get()
+        }
+        Error::Connection(ConnectionError::ConnectionClosed { error_code, .. }) => {
+            *error_code == TransportErrorCode::NO_ERROR
         }
         _ => false,
     }
