@@ -36,6 +36,7 @@ pages! {
     many_cores: "operating/many-cores.md",
     balancer: "operating/balancer.md",
     udp_loss: "operating/udp-loss.md",
+    tunnels: "operating/tunnels.md",
     lab: "congestion/lab.md",
     scenario: "congestion/scenario.md",
     property: "congestion/property.md",
