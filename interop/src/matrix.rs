@@ -74,7 +74,7 @@ pub(crate) fn table(done: &[Done]) -> String {
     text
 }
 
-/// Returns the letters of the tests with this result, in the order of the catalogue. Measurements
+/// Returns the letters of the tests with this result, in the order of the catalog. Measurements
 /// are included only if they failed.
 fn letters(done: &[&Done], verdict: Verdict) -> Vec<&'static str> {
     let in_order = TESTS.iter().filter(|test| {

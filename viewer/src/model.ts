@@ -146,7 +146,7 @@ export interface Trace {
   readonly lanes: Lane[];
   readonly marks: Marks[];
   readonly packets: Packets;
-  /** How the connection ended. null: it is in progress. */
+  /** How the connection ended; null if it is still open. */
   ending: Ending | null;
   findings: Finding[];
 }

@@ -95,7 +95,7 @@ export type PacketsHeader = {
 
 /** A problem that a trace shows. */
 export type Finding = {
-  /** Its identifier in the catalogue. */
+  /** Its identifier in the catalog. */
   id: string,
   /** A summary, in twelve words at most. */
   headline: string,
@@ -165,7 +165,7 @@ export type Header = {
   packets?: PacketsHeader,
   /** The frames of all packets as text in UTF-8. */
   text?: ColumnPlace,
-  /** How the connection ended; null: it is in progress. */
+  /** How the connection ended; null if it is still open. */
   ending: Ending | null,
   /** The detected problems, worst first. */
   findings: Array<Finding>,
@@ -181,7 +181,7 @@ export type Rows = {
   lanes: { [key in string]: Array<[number, number | null, string]> },
   /** For each kind of mark, new marks: time, and the number of packets that each represents; null: one. */
   marks: { [key in string]: Array<[number, number | null]> },
-  /** How the connection ended; null: it is in progress. */
+  /** How the connection ended; null if it is still open. */
   ending: Ending | null,
   /** All findings so far, worst first. */
   findings: Array<Finding>,

@@ -62,7 +62,7 @@ pub struct Limitation {
     application_limited_from: Option<Timestamp>,
 }
 
-/// How congestion control delayed data up to an event.
+/// Whether, and for how long, congestion control delayed data before an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
     /// Whether the window or the pacer delayed data in this round or the previous one.

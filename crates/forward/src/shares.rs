@@ -74,7 +74,7 @@ impl Count {
         self.confirmed + self.losers()
     }
 
-    /// Returns the stage whose clients lose a port first.
+    /// Returns the stage of the client whose port is reassigned first.
     fn next_to_lose(&self) -> Stage {
         let have_many = self.without_answer() >= self.losers().div_ceil(PART_OF_UNANSWERED);
         if have_many { Stage::Stray } else { Stage::Answered }

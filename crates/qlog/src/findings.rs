@@ -49,7 +49,7 @@ use state::State;
 /// A problem that a trace shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// The finding's identifier in the catalogue.
+    /// The finding's identifier in the catalog.
     pub id: FindingId,
     /// The approximate time that the problem cost, in seconds. Findings are sorted by it, worst
     /// first.

@@ -10,7 +10,7 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
 use super::{AppState, Effects, WakerSlot};
 
-/// The sending state of a stream or message. `E` is the error type for failed sending.
+/// The sending state of a stream or message. `E` is the error that sending failed with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SendState<E> {
     /// The task can write.

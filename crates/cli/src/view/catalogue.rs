@@ -46,7 +46,7 @@ fn page() -> String {
             entry.meaning.to_owned(),
             String::new(),
             format!("- Usual causes: {}", entry.causes),
-            format!("- Reported from: {}", entry.bound),
+            format!("- Threshold: {}", entry.bound),
         ]);
     }
     lines.join("\n")

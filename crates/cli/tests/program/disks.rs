@@ -204,7 +204,7 @@ fn one_of_several_downloads_that_does_not_fit_makes_the_command_fail() {
     }
 }
 
-/// Other files that commands write are never left incomplete under the name of the complete file.
+/// After a failed write of any other output file, the file is absent or has its old contents.
 #[test]
 fn a_document_that_does_not_fit_is_not_left_in_part() {
     let scratch = Scratch::new("full-disk-documents");

@@ -157,8 +157,8 @@ fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
 struct Aggregate(Aggregation, Timestamp);
 
 impl Aggregate {
-    /// Acknowledges `newly_acked` bytes together in `round` after `milliseconds`; 1 byte per ms was
-    /// expected.
+    /// Acknowledges `newly_acked` bytes in `round`, after `milliseconds`, with a bandwidth estimate
+    /// of 1 byte per ms.
     fn after(&mut self, milliseconds: u64, newly_acked: u64, round: u64, rounds: u64) -> u64 {
         self.1 += ms(milliseconds);
         let sample = Sample { now: self.1, newly_acked, ..sample() };

@@ -29,7 +29,7 @@ pub(super) struct Watch {
     pub(super) records: EndpointRecords,
     rules: Rules,
     on: PropertySet,
-    /// The socket from which and the address to which datagrams are sent, as reported by the stack.
+    /// The local socket and the peer address of the current path, as reported by the stack.
     path: Option<(u32, SocketAddr)>,
 }
 

@@ -21,7 +21,7 @@ pub struct DualPi2 {
     pub step: Duration,
     /// The interval between updates of the base probability: 16 ms. Less than 1 ms counts as 1 ms.
     pub update_interval: Duration,
-    /// The factor on the base probability for the low-latency queue: 2.
+    /// The factor by which the base probability is multiplied for the low-latency queue: 2.
     pub coupling: f64,
     /// The integral gain, in Hz: 0.16.
     pub alpha: f64,

@@ -3,7 +3,7 @@ use core::fmt;
 /// The identifiers of the findings. [`FindingId::name`] returns the names that are printed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the catalogue describes each of them")]
+#[expect(missing_docs, reason = "the catalog describes each of them")]
 pub enum FindingId {
     WindowAtFloor,
     StateFlapping,
@@ -38,7 +38,7 @@ pub enum FindingId {
     PacketsDropped,
 }
 
-/// The description of a finding in the catalogue.
+/// The description of a finding in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The finding's ID.
@@ -57,7 +57,7 @@ pub struct Entry {
 }
 
 impl FindingId {
-    /// Returns the finding's entry in the catalogue.
+    /// Returns the finding's entry in the catalog.
     pub fn entry(self) -> &'static Entry {
         let [first, ..] = &CATALOGUE;
         CATALOGUE.iter().find(|entry| entry.id == self).unwrap_or(first)
@@ -89,8 +89,9 @@ pub static CATALOGUE: [Entry; 31] = [
             of one round trip); idle time detected where there was none; window growth in \
             fractions that are rounded down to zero; a slow start threshold at the floor, \
             together with congestion avoidance that counts whole datagrams.",
-        bound: "16 clean round trips (L5: recovery ends within 2; L1: half a datagram per round trip, over 4). For \
-                  BBR: exactly at the floor for 128 clean round trips and 7 s, which is two probe cycles.",
+        bound: "At least 16 clean round trips (L5: recovery ends within 2; L1: half a datagram \
+            per round trip, over 4). For BBR: exactly at the floor for at least 128 clean round \
+            trips and 7 s, which is two probe cycles.",
     },
     Entry {
         id: FindingId::StateFlapping,
@@ -101,8 +102,8 @@ pub static CATALOGUE: [Entry; 31] = [
             into recovery.",
         causes: "A recovery boundary stored as a time and shifted by idle time or another \
             adjustment; a recovery boundary that every newly sent packet crosses.",
-        bound: "16 consecutive entries into recovery without loss or ECN-CE mark, each at most 4 \
-            round trips and 100 ms after the previous one (S4).",
+        bound: "At least 16 consecutive entries into recovery without loss or ECN-CE mark, each \
+            at most 4 round trips (or 100 ms, if longer) after the previous one (S4).",
     },
     Entry {
         id: FindingId::RecoveryWithoutLoss,
@@ -112,8 +113,8 @@ pub static CATALOGUE: [Entry; 31] = [
             does not grow during recovery.",
         causes: "A recovery boundary in the future; lost path MTU probes, or losses in other packet number spaces, \
                   treated as congestion; probe timeouts treated as losses.",
-        bound: "5 entries into recovery with neither a loss nor an ECN-CE mark since the previous recovery or within \
-                  a round trip of the entry (S4, S16).",
+        bound: "At least 5 entries into recovery with neither a loss nor an ECN-CE mark since the \
+            previous recovery or within a round trip of the entry (S4, S16).",
     },
     Entry {
         id: FindingId::WindowBelowMinimum,
@@ -135,9 +136,9 @@ pub static CATALOGUE: [Entry; 31] = [
         causes: "Pacing or bursts mistaken for an application that has nothing to send; a CUBIC \
             epoch that restarts every round trip; growth per acknowledgment instead of per byte, \
             rounded down to zero.",
-        bound: "No growth for 32 clean round trips and 5.5 s (L1: CUBIC's curve stays within one \
-            datagram of its plateau for 2.72 s). Windows of 1 MiB and more are ignored, because they may be a configured \
-            maximum.",
+        bound: "No growth for at least 32 clean round trips and 5.5 s (L1: CUBIC's curve stays \
+            within one datagram of its plateau for 2.72 s). Windows of 1 MiB and more are \
+            ignored, because they may be a configured maximum.",
     },
     Entry {
         id: FindingId::SuppressorHeld,
@@ -146,8 +147,8 @@ pub static CATALOGUE: [Entry; 31] = [
         meaning: "A condition that prevents window growth (recovery, a window that is not fully \
             used, conservative slow start, a phase of BBR's cycle) does not end.",
         causes: "A condition that sustains itself; a round that is never counted as complete.",
-        bound: "16 clean round trips; for phases of BBR's cycle, 128 and 7 s (L8). Only in traces \
-            with events in the clearway namespace.",
+        bound: "At least 16 clean round trips; for phases of BBR's cycle, at least 128 and 7 s \
+            (L8). Only in traces with events in the clearway namespace.",
     },
     Entry {
         id: FindingId::ApplicationLimitedClaim,
@@ -157,7 +158,8 @@ pub static CATALOGUE: [Entry; 31] = [
             therefore does not increase the window. But the window is full.",
         causes: "A check before the packets of a burst are counted; a check while the pacer, not \
             the application, limits sending.",
-        bound: "16 clean round trips with a full window, treated as application-limited throughout (L8).",
+        bound: "At least 16 clean round trips with a full window, treated as application-limited \
+            throughout (L8).",
     },
     Entry {
         id: FindingId::PhaseWithoutEnd,
@@ -167,9 +169,9 @@ pub static CATALOGUE: [Entry; 31] = [
                   rules allow.",
         causes: "A state that ends when bytes in flight decrease, while these are miscounted; a \
             round that never ends.",
-        bound: "Four times the bound of L5, in clean round trips: recovery 8; conservative slow \
-            start (while the window grows at its reduced rate) 20; Drain 20; ProbeRTT 24 and 0.8 \
-            s; ProbeBW_REFILL 8; ProbeBW_DOWN 16 and 12 s.",
+        bound: "At least four times the bound of L5, in clean round trips: recovery 8; \
+            conservative slow start (while the window grows at its reduced rate) 20; Drain 20; \
+            ProbeRTT 24 and 0.8 s; ProbeBW_REFILL 8; ProbeBW_DOWN 16 and 12 s.",
     },
     Entry {
         id: FindingId::IdleWithData,
@@ -180,8 +182,9 @@ pub static CATALOGUE: [Entry; 31] = [
         causes: "An acknowledgment that leaves nothing in flight and does not trigger sending; a \
             pacer whose next release time is far in the future; sending attempted only when the \
             application writes.",
-        bound: "Pauses of more than 4 round trips and 100 ms each, 0.5 s in total (L4). Only in \
-            traces that record why sending is blocked or what the application wrote.",
+        bound: "Pauses of more than 4 round trips and 100 ms each, and of at least 0.5 s in total \
+            (L4). Only in traces that record why sending is blocked or what the application \
+            wrote.",
     },
     Entry {
         id: FindingId::NotWoken,
@@ -200,8 +203,8 @@ pub static CATALOGUE: [Entry; 31] = [
                   sends nothing either, the connection hangs.",
         causes: "A probe timer that is not rearmed after it expires, or after keys are discarded; \
             a backoff without an upper bound; a suspended process.",
-        bound: "Twice the probe timeout including backoff, plus 0.5 s, without an ack-eliciting packet (L3; RFC \
-                  9002, section 6.2).",
+        bound: "At least twice the probe timeout including backoff, plus 0.5 s, without an \
+            ack-eliciting packet (L3; RFC 9002, section 6.2).",
     },
     Entry {
         id: FindingId::PacerStarves,
@@ -211,8 +214,8 @@ pub static CATALOGUE: [Entry; 31] = [
             low for the window.",
         causes: "A pacing rate computed from an initial RTT that was never measured, or from an \
             application-limited bandwidth sample; bits mistaken for bytes.",
-        bound: "16 clean round trips in each of which the pacing rate allows less than half a \
-            window; for BBR, less than half a datagram (L6; RFC 9002, section 7.7).",
+        bound: "At least 16 clean round trips in each of which the pacing rate allows less than \
+            half a window; for BBR, less than half a datagram (L6; RFC 9002, section 7.7).",
     },
     Entry {
         id: FindingId::AboveWindow,
@@ -222,8 +225,8 @@ pub static CATALOGUE: [Entry; 31] = [
             congestion window, and no recent window reduction explains it.",
         causes: "Packets waiting in a send queue are not counted; the window is checked once for a whole burst; \
                   probes are never counted.",
-        bound: "32 packets sent with bytes in flight more than two datagrams above the window, outside recovery and \
-                  three round trips after any loss or reduction (S2).",
+        bound: "At least 32 packets sent with bytes in flight more than two datagrams above the \
+            window, outside recovery and three round trips after any loss or reduction (S2).",
     },
     Entry {
         id: FindingId::GhostBytes,
@@ -233,7 +236,8 @@ pub static CATALOGUE: [Entry; 31] = [
             acknowledged nor lost. The excess permanently uses up a part of the congestion window.",
         causes: "Packets removed without subtracting their bytes: discarded with their keys, or acknowledged after \
                   they were declared lost.",
-        bound: "An excess of two datagrams throughout 64 round trips and 1 s (S1).",
+        bound: "An excess of at least two datagrams throughout at least 64 round trips and 1 s \
+            (S1).",
     },
     Entry {
         id: FindingId::FlowControlStall,
@@ -243,9 +247,9 @@ pub static CATALOGUE: [Entry; 31] = [
                   it raises its limits too late.",
         causes: "A receive window smaller than the bandwidth-delay product; limits raised only after all data was \
                   read; lost MAX_DATA or MAX_STREAM_DATA frames that are not retransmitted.",
-        bound: "One stall of 1 s and 16 round trips, or stalls that make up half of the time and 2 s in total. \
-                  Stalls while data in flight fills a queue (RTT at least twice the minimum) are not counted, because \
-                  the path is fully used.",
+        bound: "One stall of at least 1 s and 16 round trips, or stalls that take at least half \
+            of the time and 2 s in total. Stalls while data in flight fills a queue (RTT at least \
+            twice the minimum) are not counted, because the path is fully used.",
     },
     Entry {
         id: FindingId::PeerStoppedReading,
@@ -254,7 +258,7 @@ pub static CATALOGUE: [Entry; 31] = [
         meaning: "The peer acknowledges everything but does not raise its flow control limits: \
             its application does not read.",
         causes: "An application that is busy, paused, or hung; a video player whose buffer is full.",
-        bound: "2 s and 8 round trips with everything acknowledged and no limit raised.",
+        bound: "At least 2 s and 8 round trips with everything acknowledged and no limit raised.",
     },
     Entry {
         id: FindingId::AmplificationStall,
@@ -264,8 +268,8 @@ pub static CATALOGUE: [Entry; 31] = [
             the client (RFC 9000, section 8.1), but the client does not send anything.",
         causes: "A client that does not send probes during the handshake (RFC 9002, section \
             6.2.2.1); a long certificate chain on a lossy path.",
-        bound: "5 s: a client sends a probe after 1 s, and another one 2 s later if the first is \
-            lost.",
+        bound: "At least 5 s: a client sends a probe after 1 s, and another one 2 s later if the \
+            first is lost.",
     },
     Entry {
         id: FindingId::AckStarvation,
@@ -275,7 +279,8 @@ pub static CATALOGUE: [Entry; 31] = [
             are unacknowledged.",
         causes: "ACK frames blocked by the congestion window, which does not apply to them; a \
                  scheduler that always puts other frames first.",
-        bound: "8 packets in a row without an ACK frame, over at least 1 s and 8 round trips.",
+        bound: "At least 8 packets in a row without an ACK frame, over at least 1 s and 8 round \
+            trips.",
     },
     Entry {
         id: FindingId::LateAcknowledgements,
@@ -285,8 +290,8 @@ pub static CATALOGUE: [Entry; 31] = [
             the max_ack_delay that it advertised. This causes unnecessary probe timeouts.",
         causes: "A receiver that is short of CPU time; interrupt coalescing in a network card; an \
             implementation that does not respect its max_ack_delay.",
-        bound: "32 ACK frames, and half of all ACK frames, with an ACK Delay above twice \
-            max_ack_delay plus 20 ms (S19).",
+        bound: "At least 32 ACK frames, and at least half of all ACK frames, with an ACK Delay \
+            above twice max_ack_delay plus 20 ms (S19).",
     },
     Entry {
         id: FindingId::TimedOutWithData,
@@ -305,8 +310,8 @@ pub static CATALOGUE: [Entry; 31] = [
         meaning: "Nothing was received for longer than the idle timeout, and the connection keeps sending.",
         causes: "An idle timer that every sent packet restarts, instead of only the first one \
             after a received packet.",
-        bound: "1.25 times the idle timeout (or three probe timeouts, if longer) plus 1 s since \
-            the first unanswered ack-eliciting packet (L11; RFC 9000, section 10.1).",
+        bound: "At least 1.25 times the idle timeout (or three probe timeouts, if longer) plus 1 \
+            s since the first unanswered ack-eliciting packet (L11; RFC 9000, section 10.1).",
     },
     Entry {
         id: FindingId::LossDeclaredEarly,
@@ -316,7 +321,8 @@ pub static CATALOGUE: [Entry; 31] = [
             round trip has passed, and are then acknowledged.",
         causes: "A time threshold without allowance for RTT variation; a packet threshold below three; one clock \
                   reading used for several events.",
-        bound: "8 such packets, and at least 1 % of all packets sent (RFC 9002, section 6.1; S17).",
+        bound: "At least 8 such packets, and at least 1 % of all packets sent (RFC 9002, section \
+            6.1; S17).",
     },
     Entry {
         id: FindingId::SpuriousLoss,
@@ -326,8 +332,8 @@ pub static CATALOGUE: [Entry; 31] = [
             and the window is reduced, both unnecessarily.",
         causes: "A path that reorders by more than three packets or an eighth of a round trip, with a sender that \
                   neither adapts its thresholds nor undoes the reduction.",
-        bound: "32 packets, at least half of those declared lost and 1 % of those sent, with most \
-            reductions not undone (S14, S17). Not for BBR, which corrects its model.",
+        bound: "At least 32 packets, half of those declared lost, and 1 % of those sent, with \
+            most reductions not undone (S14, S17). Not for BBR, which corrects its model.",
     },
     Entry {
         id: FindingId::MtuBlackHole,
@@ -337,8 +343,8 @@ pub static CATALOGUE: [Entry; 31] = [
             between them arrive: the path MTU has decreased.",
         causes: "A tunnel or a route change; an MTU confirmed by a probe that took another path; \
             no black hole detection (RFC 8899, section 4.3).",
-        bound: "8 large packets lost and none acknowledged, with small packets sent between them arriving on three \
-                  occasions.",
+        bound: "At least 8 large packets lost and none acknowledged, with small packets sent \
+            between them arriving on at least three occasions.",
     },
     Entry {
         id: FindingId::EcnBlackHole,
@@ -359,7 +365,7 @@ pub static CATALOGUE: [Entry; 31] = [
         causes: "A peer that does not respond; UDP blocked on the path; a certificate that is not trusted; no common \
                   version or application protocol.",
         bound: "The trace contains Initial packets, but neither a 1-RTT packet from the peer nor \
-            HANDSHAKE_DONE, until the connection ends or for 5 s.",
+            HANDSHAKE_DONE, until the connection ends or for at least 5 s.",
     },
     Entry {
         id: FindingId::ClosedWithError,
@@ -380,8 +386,8 @@ pub static CATALOGUE: [Entry; 31] = [
             STREAM_DATA_BLOCKED), no more data arrives, and the limit is raised late.",
         causes: "An application that reads slowly or not at all; a receive window smaller than the bandwidth-delay \
                   product; limits raised only after all data was read.",
-        bound: "One stall of 1 s and 16 round trips since the last data arrived, or stalls that make up half of the \
-                  time and 2 s in total.",
+        bound: "One stall of at least 1 s and 16 round trips since the last data arrived, or \
+            stalls that take at least half of the time and 2 s in total.",
     },
     Entry {
         id: FindingId::SlowStartEndedEarly,
@@ -399,16 +405,16 @@ pub static CATALOGUE: [Entry; 31] = [
     Entry {
         id: FindingId::StandingQueue,
         name: "standing-queue",
-        title: "Sender keeps a long queue at the bottleneck",
+        title: "Sender keeps a standing queue at the bottleneck",
         meaning: "Round-trip times are many times the minimum while the sender uses its full \
             window: its own packets wait in a queue. Throughput is not affected, but all traffic \
             that shares the path is delayed.",
         causes: "A buffer at the bottleneck that is far too large, as in cellular networks, with \
             a controller that reduces its window only after loss; a bottleneck rate that fell \
             while the sender's estimate did not.",
-        bound: "Both the smoothed and the latest round-trip time at least 12 times the minimum and \
-            1 s above it, for 2 s in total, with 32 datagrams in flight and the window or the \
-            pacer limiting sending.",
+        bound: "Both the smoothed and the latest round-trip time at least 12 times the minimum \
+            and 1 s above it, for at least 2 s in total, with at least 32 datagrams in flight and \
+            the window or the pacer limiting sending.",
     },
     Entry {
         id: FindingId::PacketsDropped,
@@ -419,8 +425,8 @@ pub static CATALOGUE: [Entry; 31] = [
             trace are consequences.",
         causes: "After a key update: an endpoint that derives the wrong keys, or updates twice; \
             otherwise corrupted packets, or packets injected by an attacker.",
-        bound: "8 dropped packets after the handshake, at least as many as are processed in the \
-            same time, with fewer than 8 processed in a row between them. Duplicates and packets \
-            of other connections do not count.",
+        bound: "At least 8 dropped packets after the handshake, at least as many as are processed \
+            in the same time, with fewer than 8 processed in a row between them. Duplicates and \
+            packets of other connections do not count.",
     },
 ];

@@ -57,7 +57,7 @@ pub struct Header {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub text: Option<ColumnPlace>,
-    /// How the connection ended; null: it is in progress.
+    /// How the connection ended; null if it is still open.
     pub ending: Option<EndingHeader>,
     /// The detected problems, worst first.
     pub findings: Vec<FindingHeader>,
@@ -220,7 +220,7 @@ pub struct PacketsHeader {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Finding"))]
 pub struct FindingHeader {
-    /// Its identifier in the catalogue.
+    /// Its identifier in the catalog.
     pub id: String,
     /// A summary, in twelve words at most.
     pub headline: String,
@@ -251,7 +251,7 @@ pub struct Rows {
     /// For each kind of mark, new marks: time, and the number of packets that each represents;
     /// null: one.
     pub marks: BTreeMap<String, Vec<(f64, Option<f64>)>>,
-    /// How the connection ended; null: it is in progress.
+    /// How the connection ended; null if it is still open.
     pub ending: Option<EndingHeader>,
     /// All findings so far, worst first.
     pub findings: Vec<FindingHeader>,

@@ -13,7 +13,7 @@ pub(super) struct ControllerMetricsLog {
     new: Vec<Metric>,
 }
 
-/// The members of the event, one for each unit.
+/// The field names of the event: one field for the variables of each unit.
 const UNITS: [&str; 3] = ["bytes", "milliseconds", "bits_per_second"];
 
 const fn unit(quantity: &Quantity) -> &'static str {

@@ -128,7 +128,7 @@ impl Counters {
 }
 
 impl Connection {
-    /// Returns what has arrived during the incomplete handshake.
+    /// Returns counts of the packets received so far, while the handshake is incomplete.
     pub(super) fn handshake_packets(&self) -> HandshakePackets {
         let mut dropped = self.counters.handshake_drops.as_deref().copied().unwrap_or_default();
         dropped.add(DropReason::KeyUnavailable, self.held.len());

@@ -68,7 +68,8 @@ impl TokenKind {
     const RETRY: Self = Self(0xb1);
     const NEW_TOKEN: Self = Self(0x4e);
 
-    /// Returns this kind of token for `version`. The two kinds differ in all versions.
+    /// Returns the first byte of this kind of token for `version`. It is unique for each kind and
+    /// version.
     const fn of(self, version: Version) -> Self {
         match version {
             Version::V2 => Self(self.0.wrapping_add(1)),

@@ -57,8 +57,8 @@ impl Unit {
         self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
-    /// Replaces the variables in all commands, as the service manager does with the files of
-    /// `EnvironmentFile=`: `${NAME}` is replaced by a part of a word, and `$NAME` by several words.
+    /// Expands the variables of an `EnvironmentFile=` in all commands, as the service manager does:
+    /// `${NAME}` expands within a word, and `$NAME` to any number of words.
     pub(super) fn with_variables(mut self, text: &str) -> Self {
         let mut variables = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {

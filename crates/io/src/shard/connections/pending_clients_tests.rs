@@ -27,7 +27,7 @@ use crate::system::restart::{Pipe, Piped};
 
 pub(in super::super) const SERVER: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);
-/// The size of a first datagram in the default configuration.
+/// The size of a client's first datagram in the default configuration.
 const FIRST_SIZE: usize = 1200;
 
 fn endpoint_config() -> EndpointConfig {
