@@ -20,7 +20,7 @@ pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
 /// Returns the table with a line for each patch.
 fn table(trials: &[Trial<'_>]) -> String {
     let mut text = String::from(
-        "| row | bug | found in | property | detected by | after seconds |\n|---|---|---|---|---|---|\n",
+        "| row | bug | found in | property | detected by | after (s) |\n|---|---|---|---|---|---|\n",
     );
     for trial in trials {
         let Trial { patch, seen, .. } = trial;

@@ -269,8 +269,8 @@ impl Share {
     }
 }
 
-/// A position in a host's queue of responses that wait for memory. Dropping the position removes the
-/// response from the queue.
+/// A position in a host's queue of responses that wait for memory. Dropping the position removes
+/// the response from the queue.
 struct Turn<'a> {
     share: &'a Share,
     host: Option<AddressPrefix>,
