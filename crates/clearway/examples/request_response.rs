@@ -63,7 +63,7 @@ async fn main() -> Result<(), Failure> {
     if understood == 3 {
         Ok(())
     } else {
-        Err("the server answered an unexpected number of questions".into())
+        Err("the server did not answer exactly three questions".into())
     }
 }
 

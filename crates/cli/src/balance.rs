@@ -80,7 +80,7 @@ pub(crate) struct BalanceCommand {
     /// may use.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
-    /// Maximum number of clients per thread of a server without preface.
+    /// Maximum number of clients per server without preface, in each thread.
     ///
     /// Each of these clients uses one socket. An IPv4 address or IPv6 /64 can use up to four fifths
     /// of them, or fewer while other clients use many.
@@ -144,11 +144,11 @@ The file (TOML); everything that is not marked as optional is required:
   [[source]]                    # optional; a source of more servers
   dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\" for its addresses
   resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system
-  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or a table { name = \"0a01\" } with all servers
+  server-id = \"stated\"          # \"stated\" (by the source), \"address\", \"none\", or a table { name = \"0a01\" } with all servers
   preface = true                # optional, as above; so is id-length
   [[source]]
   etcd = [\"https://192.0.2.7:2379\"]  # the etcd members; the first one that responds is used
-  prefix = \"clearway/web/\"      # prefix of the servers' keys; a value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
+  prefix = \"clearway/web/\"      # prefix of the servers' keys; an example value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
   ca = \"ca.pem\"                 # optional; also cert and key, for a client certificate
   server-id = \"stated\"
   [[source]]

@@ -20,7 +20,7 @@ pub(crate) struct CompletionsCommand {
 
 const AFTER_HELP: &str = "\
 Examples:
-  Complete commands and options in this session of bash, or of zsh:
+  Complete commands and options in the current bash or zsh session:
     source <(clearway completions bash)
     source <(clearway completions zsh)
   Install the script for bash:

@@ -86,7 +86,7 @@ Examples:
   Keep the qlog files in a folder of your choice, and look at two of them:
     clearway demo --out runs
     clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
-  Do a hundred runs of CUBIC, and show the slowest:
+  Run CUBIC a hundred times, and show the slowest run:
     clearway demo --controller cubic --runs 100
   Drop half of all datagrams for three seconds:
     clearway demo --loss 50% --loss-for 3s --limit 20s";

@@ -51,8 +51,9 @@ pub(crate) struct LinkCommand {
 }
 
 const AFTER_HELP: &str = "\
-Every option under \"Network conditions\" applies to both directions. With to-server- or to-client- before \
-its name (--to-client-rate), it applies to that direction only, and overrides the option for both.
+Every option under \"Network conditions\" applies to both directions. With the prefix \
+to-server- or to-client- (as in --to-client-rate), an option applies to that direction only, and overrides the one \
+for both.
 
 Examples:
   A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams, Ethernet's MTU (IPv4):

@@ -30,15 +30,15 @@ use crate::serve::{cannot_serve, parse_timeout};
 use crate::units::bytes_text;
 use crate::{address, output, service_manager, system};
 
-/// Forward UDP and TCP for clients over HTTP/3 (MASQUE)
+/// Forward UDP and TCP for clients over HTTP/3 (MASQUE).
 ///
 /// Clients open UDP tunnels (CONNECT-UDP, RFC 9298) and TCP tunnels (CONNECT, RFC 9114 §4.4, and
 /// connect-tcp) at the well-known URI templates. Each tunnel leads to one target. Targets with
-/// private, loopback, link-local and other special addresses are refused unless --allow permits
-/// them; names are resolved by the proxy, and each resolved address is checked. Clients need
+/// private, loopback, link-local and other special addresses are refused unless allowed with
+/// --allow; names are resolved by the proxy, and each resolved address is checked. Clients need
 /// credentials (--users) or a certificate (--client-ca), unless the proxy listens on loopback or
 /// --open is given. When interrupted (Ctrl-C, SIGTERM), the proxy accepts no more tunnels, and gives
-/// those that are open time to end.
+/// open tunnels time to end.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProxyCommand {
@@ -47,7 +47,7 @@ pub(crate) struct ProxyCommand {
     listen: SocketAddr,
     #[command(flatten)]
     certificates: CertificateOptions,
-    /// File with the credentials of clients: "basic NAME PASSWORD" or "bearer TOKEN [NAME]".
+    /// File with client credentials: "basic NAME PASSWORD" or "bearer TOKEN [NAME]".
     ///
     /// One entry per line; lines that begin with # are ignored. With --client-ca, "certificate NAME"
     /// is a DNS name in a client's certificate. Only this user should be able to read the file.
@@ -56,17 +56,18 @@ pub(crate) struct ProxyCommand {
     /// Accept clients without credentials, from anywhere.
     #[arg(long, conflicts_with = "users")]
     open: bool,
-    /// Permit a target: NETWORK, ADDRESS, DOMAIN or *, with optional ports. May be repeated.
+    /// Allow a target (network, address, domain or *, and ports). May be repeated.
     ///
-    /// Such as 10.1.0.0/16, ".example.org 443", or "* 8000-8999". Rules of --allow and --deny apply in
-    /// their order, --allow first. A rule permits a special address only if its network is within the
-    /// special range. With --only-allowed, all other targets are refused.
+    /// Examples are 10.1.0.0/16, ".example.org 443", and "* 8000-8999"; ports are optional. The first
+    /// rule that matches decides: those of --allow are checked in order, then those of --deny. A rule
+    /// allows a special address only if its network is within the special range. With --only-allowed,
+    /// all other targets are refused.
     #[arg(long, value_name = "TARGET", value_parser = parse_allow)]
     allow: Vec<Rule>,
-    /// Refuse a target: NETWORK, ADDRESS, DOMAIN or *, with optional ports. May be repeated.
+    /// Refuse a target (network, address, domain or *, and ports). May be repeated.
     #[arg(long, value_name = "TARGET", value_parser = parse_deny)]
     deny: Vec<Rule>,
-    /// Refuse all targets that no --allow permits.
+    /// Refuse all targets that no --allow rule matches.
     #[arg(long, requires = "allow")]
     only_allowed: bool,
     /// Maximum number of open tunnels.
@@ -75,10 +76,10 @@ pub(crate) struct ProxyCommand {
     /// Maximum number of open tunnels per client.
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     tunnels_per_client: usize,
-    /// Maximum rate of UDP payloads, both directions together; more are dropped.
+    /// Maximum rate of UDP payloads in both directions together; excess is dropped.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth: Option<Rate>,
-    /// Maximum rate of UDP payloads per client, both directions together.
+    /// Maximum rate of UDP payloads per client, in both directions together.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth_per_client: Option<Rate>,
     /// Close UDP tunnels after this much silence; at least 2min.
@@ -109,9 +110,9 @@ Examples:
     clearway serve --save-cert /tmp/cert.pem
     clearway proxy --save-cert /tmp/proxy.pem --allow localhost --allow 127.0.0.0/8
     clearway get --proxy https://localhost:4443 --proxy-ca /tmp/proxy.pem --ca /tmp/cert.pem https://localhost:4433/README.md
-  Proxy for users with a password:
+  Require a name and a password:
     clearway proxy --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem --users users.txt
-  Permit only DNS over QUIC and HTTP/3:
+  Allow only DNS over QUIC and HTTP/3:
     clearway proxy --users users.txt --allow '* 853' --allow '* 443' --only-allowed";
 
 fn parse_allow(text: &str) -> Result<Rule, String> {
@@ -238,7 +239,7 @@ fn credentials(command: &ProxyCommand) -> Result<Option<Arc<Credentials>>, Failu
         return match is_closed {
             true => Ok(None),
             false => Err(Failure::new(format!(
-                "the proxy at {} would accept everybody's traffic",
+                "the proxy at {} would relay anyone's traffic",
                 command.listen
             ))
             .advise("require credentials with --users FILE, or certificates with --client-ca FILE, or pass --open")),

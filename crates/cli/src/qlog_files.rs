@@ -100,7 +100,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     if disk.records_dropped > 0 {
         let count = disk.records_dropped;
         lines.push(format!(
-            "{count} records are missing in qlog files, which mark the gaps: the disk is too slow"
+            "{count} records are missing from qlog files (gaps are marked): the disk is too slow"
         ));
     }
     if disk.logs_dropped > 0 {
@@ -119,7 +119,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     }
     if *removed > 0 {
         lines.push(format!(
-            "{removed} qlog files were removed: their total size had reached the limit of --qlog-max-total"
+            "{removed} qlog files were removed: the total size had reached --qlog-max-total"
         ));
     }
     lines

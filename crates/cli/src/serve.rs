@@ -222,12 +222,12 @@ Examples:
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
   Serve a folder publicly, with a certificate from a CA:
     clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
-  Serve two names with a certificate each, only to clients with a certificate from our CA:
+  Serve two names, each with its own certificate, only to clients with a certificate from our CA:
     clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
     clearway get --cert me.pem --key me.key https://a.example:4433/file
   Replace the running server with a new version without interrupting connections (run the same command again):
     clearway serve /srv/www --listen 0.0.0.0:443 --hot-restart /run/www/restart --cert … --key …
-  Accept clients at an address that several machines share, and move them to this machine's own:
+  Accept clients at an address that several machines share, and move them to this machine's own address:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
   Serve behind a QUIC-LB load balancer, with its configuration for this server:
     clearway serve /srv/www --listen 0.0.0.0:443 --quic-lb lb.toml --cert … --key …

@@ -32,7 +32,8 @@ impl<'a> Span<'a> {
             ] {
                 if missing {
                     oddities.push(format!(
-                        "{part} is missing: cannot check whether these snapshots are from one host"
+                        "{part} is missing: cannot check whether these snapshots are from the same \
+                         host"
                     ));
                 }
             }

@@ -41,7 +41,7 @@ all; index; times; datagrams), at_least and at_most (the bound, null for none), 
 details (a description), wall_s (real seconds of all its runs).
 
 Examples:
-  Make all comparisons:
+  Run all comparisons:
     clearway lab across
   Check the fairness between equal flows, with eight seeds:
     clearway lab across Fa --seeds 8

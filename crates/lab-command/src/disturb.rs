@@ -77,7 +77,7 @@ pub(super) struct DisturbCommand {
     /// Seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Maximum number of findings of a kind to print; all findings are counted.
+    /// Maximum number of findings to print per kind; all findings are counted.
     ///
     /// The limit applies to each disturbance, controller and variant.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]

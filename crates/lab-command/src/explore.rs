@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Enumerate all short event sequences of every controller.
 ///
 /// From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
-/// moves is made: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark
+/// moves is tried: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark
 /// (ECN-CE) is reported, the application is idle, a second passes. No move may panic or violate a
 /// safety property; and from every state in which data waits, round trips without loss must make
 /// the window grow: otherwise, a sender can get stuck in a cycle. States that differ only in time

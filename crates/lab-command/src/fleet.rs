@@ -61,7 +61,7 @@ packets and connection IDs; in any order: servers get clients before all balance
 removed immediately.
 
 Rules that must hold:
-  R1  a datagram of a connection goes to the server that has it, except for documented reasons
+  R1  each datagram goes to the server that has its connection, except for documented reasons
   R2  a new client goes to a server that accepts new clients
   R3  balancers with the same servers send a new client to the same server
   R4  a change moves at most 2 % of new clients between the servers that it does not affect

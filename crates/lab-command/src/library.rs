@@ -100,7 +100,7 @@ impl Library {
         let failure = Failure::new(format!("the scenario file {path:?} does not exist"));
         let stem = path.file_stem().unwrap_or_default();
         match self.names().unwrap_or_default().iter().find(|name| name.as_str() == stem) {
-            Some(name) => failure.advise(format!("the scenario with this name is {name}")),
+            Some(name) => failure.advise(format!("did you mean the scenario {name}?")),
             None => failure.advise("run `clearway lab list` to list all scenarios"),
         }
     }

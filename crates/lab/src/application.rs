@@ -159,7 +159,7 @@ impl Common {
                 return Some(event);
             }
             Event::Reset { stream, code } | Event::Stopped { stream, code } => {
-                self.fail(format!("the peer cancelled stream {stream}: {code:?}"));
+                self.fail(format!("the peer canceled stream {stream}: {code:?}"));
             }
             Event::Failed { stream, error } => self.fail(format!("stream {stream}: {error:?}")),
             Event::Closed(error) => self.fail(format!("HTTP/3: {error:?}")),

@@ -248,7 +248,7 @@ impl core::fmt::Display for Stop {
                 write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
             }
             Self::Violated => formatter.write_str("violated a property"),
-            Self::Broken(why) => write!(formatter, "broke the simulation: {why}"),
+            Self::Broken(why) => write!(formatter, "stopped because the simulation failed: {why}"),
         }
     }
 }

@@ -72,8 +72,8 @@ impl fmt::Display for LimitReached {
         f.write_str(match self {
             Self::Tunnels => "the proxy has too many tunnels; try again later",
             Self::TunnelsPerClient => "the client has too many tunnels; close some first",
-            Self::Bandwidth => "the proxy's clients have used its bandwidth",
-            Self::BandwidthPerClient => "the client has used its bandwidth",
+            Self::Bandwidth => "the proxy's clients have used up its bandwidth",
+            Self::BandwidthPerClient => "the client has used up its bandwidth",
         })
     }
 }

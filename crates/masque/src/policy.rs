@@ -41,7 +41,7 @@ pub const DENIED_PORTS: [(u16, &str); 22] = [
     (162, "SNMP traps"),
     (445, "SMB"),
     (520, "RIP: route injection"),
-    (623, "IPMI: control of hosts"),
+    (623, "IPMI: remote control of hosts"),
     (1900, "SSDP"),
     (3702, "WS-Discovery"),
     (5353, "multicast DNS"),

@@ -38,8 +38,8 @@ impl fmt::Display for PoolError {
         f.write_str(match self {
             Self::NoPrefix => "the address pool has no prefix of this IP version; add one",
             Self::Exhausted => "the address pool is exhausted; add a prefix, or close tunnels",
-            Self::OutsideOfPool => "the address is in no prefix of the address pool",
-            Self::Reserved => "the address is that of a network, a broadcast or the gateway",
+            Self::OutsideOfPool => "the address is not in any prefix of the address pool",
+            Self::Reserved => "the address is a network, broadcast or gateway address",
             Self::Assigned => "the address is assigned to another client",
             Self::Overlap => "two prefixes of the address pool overlap; remove one",
             Self::TooSmall => "a prefix of the address pool is too small; use at least /30 or /126",

@@ -62,7 +62,7 @@ errors! {
     /// The proxy is configured to refuse this address. The status is 403 instead of the
     /// recommended 502, since a proxy must answer impermissible requests with a status in the 4xx
     /// range (draft-ietf-httpbis-connect-tcp §3.1).
-    DestinationIpProhibited = "destination_ip_prohibited", 403, "does not permit the target's address";
+    DestinationIpProhibited = "destination_ip_prohibited", 403, "does not allow the target's address";
     /// The proxy has no route to the address.
     DestinationIpUnroutable = "destination_ip_unroutable", 502, "has no route to the target";
     /// The target refused the connection.
@@ -80,7 +80,7 @@ errors! {
     /// The request is invalid.
     HttpRequestError = "http_request_error", 400, "considers the request invalid";
     /// The request is not permitted, for a reason other than the target's address.
-    HttpRequestDenied = "http_request_denied", 403, "does not permit the request";
+    HttpRequestDenied = "http_request_denied", 403, "does not allow the request";
     /// An error inside the proxy.
     ProxyInternalError = "proxy_internal_error", 500, "had an internal error";
     /// The proxy is misconfigured.

@@ -26,7 +26,7 @@ fn examples_are_parsed_and_explained() {
         ),
         (
             "a; next-hop=\"b\"; received-status=?1; x=:YQ==:; error=destination_ip_prohibited",
-            "proxy a does not permit the target's address (destination_ip_prohibited)",
+            "proxy a does not allow the target's address (destination_ip_prohibited)",
         ),
         ("FooAccelerator", "proxy FooAccelerator reported no error (no error type)"),
     ] {

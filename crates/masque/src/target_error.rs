@@ -42,7 +42,7 @@ impl fmt::Display for TargetError {
             }
             Self::InvalidEncoding => "the target has an invalid percent-encoding",
             Self::NameTooLong => {
-                "the target's DNS name is too long; it may have 253 characters, and 63 in a label"
+                "the target's DNS name is too long; use at most 253 characters, and 63 per label"
             }
             Self::InvalidName => {
                 "the target host is not a DNS name; write international names in ASCII (xn--…)"
@@ -56,12 +56,10 @@ impl fmt::Display for TargetError {
             Self::InvalidPort => "the target port is not an integer between 1 and 65535",
             Self::EmptyScope => "the target or the IP protocol is empty; use * for any",
             Self::InvalidPrefixLength => {
-                "the target's prefix length is not an integer up to the length of the address"
+                "the target's prefix length is not an integer from 0 to the address length"
             }
-            Self::HostBits => {
-                "the target's address has bits after the prefix length; set them to zero"
-            }
-            Self::InvalidProtocol => "the IP protocol is neither * nor an integer up to 255",
+            Self::HostBits => "the target's address has host bits set; set them to zero",
+            Self::InvalidProtocol => "the IP protocol is neither * nor an integer from 0 to 255",
         })
     }
 }

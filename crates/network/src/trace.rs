@@ -66,7 +66,7 @@ impl fmt::Display for TraceError {
                 )
             }
             Self::Empty => write!(formatter, "the trace has no lines"),
-            Self::WithoutLength => write!(formatter, "the trace ends at 0 ms, so it has no length"),
+            Self::WithoutLength => write!(formatter, "the trace ends at 0 ms: it has no duration"),
         }
     }
 }

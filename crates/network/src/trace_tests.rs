@@ -73,7 +73,7 @@ fn lines_are_read_and_written() {
 fn errors_say_the_line() {
     let errors = [
         ("", "the trace has no lines"),
-        ("0\n0\n", "the trace ends at 0 ms, so it has no length"),
+        ("0\n0\n", "the trace ends at 0 ms: it has no duration"),
         ("1\n2\n1.5\n", "line 3: \"1.5\" is not a whole number of milliseconds"),
         ("1\n\n3\n", "line 2: \"\" is not a whole number of milliseconds"),
         ("-1\n", "line 1: \"-1\" is not a whole number of milliseconds"),

@@ -161,7 +161,7 @@ impl fmt::Display for MigrationError {
             Self::InProgress => "another path is being validated",
             Self::SameSocket => "the connection already uses this socket",
             Self::NoConnectionIdsOfPeer => "the server uses zero-length connection IDs",
-            Self::NoSpareConnectionId => "the server has issued no unused connection ID",
+            Self::NoSpareConnectionId => "the server has not issued an unused connection ID",
         })
     }
 }

@@ -429,7 +429,7 @@ impl fmt::Debug for Handshake {
 
 const LEFTOVER: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
-    "handshake data continues after a key change",
+    "a handshake message spans a key change",
     "RFC 9001 §4.1.3",
 );
 

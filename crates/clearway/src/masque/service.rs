@@ -305,7 +305,7 @@ impl Proxy {
                 Ok(Ok(Opened::Tcp(stream))) => return Ok(Admitted::Tcp(stream, form, counted)),
                 Ok(Err(error)) => last = Some(refusal(&error)),
                 Err(_) => {
-                    let details = format_args!("no answer from {address}").to_string();
+                    let details = format_args!("no response from {address}").to_string();
                     last = Some(Refused::of(ProxyError::ConnectionTimeout, details));
                 }
             }
@@ -330,7 +330,7 @@ impl Proxy {
         let found = match tokio::time::timeout(CONNECT_TIMEOUT, lookup).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => return Err(Refused::of(ProxyError::DnsError, error)),
-            Err(_) => return Err(Refused::of(ProxyError::DnsTimeout, "the resolver is silent")),
+            Err(_) => return Err(Refused::of(ProxyError::DnsTimeout, "the resolver timed out")),
         };
         let mut refused = None;
         let mut permitted = Vec::new();

@@ -35,7 +35,7 @@ impl DatagramSocket for TunnelSocket {
 
     fn send(&mut self, batch: &Batch<'_>, _context: &mut Context<'_>) -> SendOutcome {
         if batch.destination != self.target {
-            let error = "the tunnel leads only to its target";
+            let error = "this tunnel can send only to its target";
             return SendOutcome::Failed(io::Error::new(io::ErrorKind::HostUnreachable, error));
         }
         match self.tunnel.send(batch.contents) {

@@ -195,7 +195,7 @@ impl Collector for Counted {
                 [("valid", shard.gate.valid_tokens), ("invalid", shard.gate.invalid_tokens)];
             tokens.map(|(outcome, count)| (label("outcome", outcome), count as f64)).into()
         });
-        let help = "Address validation tokens of new clients that were checked, by outcome";
+        let help = "Address validation tokens from new clients, by outcome of the check";
         counter(&mut encoder, "tokens", help, samples)?;
         tables(&mut encoder, &decided)?;
         self.servers(&mut encoder)?;

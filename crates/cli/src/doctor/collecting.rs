@@ -59,7 +59,7 @@ fn missing(error: &std::io::Error) -> Missing {
     use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     match error.kind() {
         PermissionDenied => {
-            let right = "CAP_BPF and CAP_PERFMON, to see the kernel's reasons for drops";
+            let right = "CAP_BPF and CAP_PERFMON, to see the kernel's drop reasons";
             Missing::Right(right.to_owned())
         }
         NotFound | Unsupported => Missing::Kernel,

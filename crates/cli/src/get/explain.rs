@@ -213,7 +213,7 @@ impl Server {
 
     /// Explains why a download was not completed.
     pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn fmt::Display) -> Failure {
-        Failure::new(format!("{url} was cut off ({progress}): {why}"))
+        Failure::new(format!("the download of {url} was aborted ({progress}): {why}"))
             .advise(format!("the incomplete content was discarded; try {} again", self.name))
     }
 }

@@ -75,7 +75,10 @@ fn other_ends_of_a_connection_are_not_about_a_certificate() {
         let unanswered =
             server().unanswered("https://a.example/", &ReadError::ConnectionLost(error));
         let text = unanswered.to_string();
-        assert!(text.starts_with("https://a.example/ was cut off (no response): "), "{text}");
+        assert!(
+            text.starts_with("the download of https://a.example/ was aborted (no response): "),
+            "{text}"
+        );
     }
     let text = server().not_connected(&alert(AlertDescription::NoApplicationProtocol)).to_string();
     assert!(text.contains("does not support the application protocol"), "{text}");

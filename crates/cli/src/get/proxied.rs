@@ -22,20 +22,20 @@ use crate::failure::Failure;
 /// The options for a proxy.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ProxyOptions {
-    /// Connect through this proxy (CONNECT-UDP, RFC 9298), such as https://proxy.example:443.
+    /// Connect through this proxy (RFC 9298), such as https://proxy.example:443.
     ///
-    /// The proxy resolves the server's name. A URI template, with {target_host} and {target_port},
-    /// replaces the well-known one. The connection to the server is still encrypted from end to end.
-    /// With --rebind-after, the connection to the proxy migrates.
+    /// The connection uses a CONNECT-UDP tunnel, and is still encrypted from end to end. The proxy
+    /// resolves the server's name. A URI template, with {target_host} and {target_port}, replaces the
+    /// well-known one. With --rebind-after, the connection to the proxy migrates.
     #[arg(long, short_alias = 'x', value_name = "URL", conflicts_with = "connect")]
     proxy: Option<String>,
-    /// Trust only certificate chains of the proxy that end at a certificate in this file.
+    /// Trust only proxy certificate chains that end at a certificate in this PEM file.
     #[arg(long, alias = "proxy-cacert", value_name = "FILE", requires = "proxy")]
     proxy_ca: Option<PathBuf>,
     /// Dangerous: do not verify the proxy's certificate.
     #[arg(long, requires = "proxy", conflicts_with = "proxy_ca")]
     proxy_insecure: bool,
-    /// The name and the password, or the token, for the proxy: NAME:PASSWORD or bearer:TOKEN.
+    /// Credentials for the proxy: NAME:PASSWORD or bearer:TOKEN.
     #[arg(long, short_alias = 'U', value_name = "NAME:PASSWORD", requires = "proxy")]
     proxy_user: Option<String>,
 }
@@ -154,14 +154,15 @@ fn parse(url: &str) -> Result<(Target, UriTemplate), Failure> {
         return Ok((proxy, template));
     }
     let proxy = Target::parse(url)?;
-    let authority = proxy.uri.authority().ok_or_else(|| invalid("it has no host".to_owned()))?;
+    let authority =
+        proxy.uri.authority().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
     let template = UriTemplate::well_known(TunnelKind::Udp, authority.clone());
     Ok((proxy, template))
 }
 
 /// Returns the target of the tunnel.
 fn destination(target: &Target) -> Result<masque::target::Target, Failure> {
-    let invalid = || Failure::new(format!("the proxy cannot be asked for {}", target.host));
+    let invalid = || Failure::new(format!("{} is not a valid host name", target.host));
     let host = target.host.trim_start_matches('[').trim_end_matches(']');
     let host = match host.parse() {
         Ok(std::net::IpAddr::V4(address)) => Host::V4(address),

@@ -82,7 +82,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    setting("rate", "RATE", "Rate of the bottleneck, such as 10mbit", |settings, value| {
+    setting("rate", "RATE", "Bottleneck rate, such as 10mbit", |settings, value| {
         settings.rate = Some(parse_rate(value).map_err(|error| error.to_string())?);
         Ok(())
     }),
@@ -98,7 +98,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "queue",
         "COUNT",
-        "Queue limit of the bottleneck in datagrams; more are dropped",
+        "Bottleneck queue limit in datagrams; excess datagrams are dropped",
         |settings, value| {
             settings.queue.packets = Some(number(value)?);
             Ok(())
@@ -107,7 +107,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "queue-bytes",
         "SIZE",
-        "Queue limit of the bottleneck in bytes, such as 64KiB",
+        "Bottleneck queue limit in bytes, such as 64KiB",
         |settings, value| {
             settings.queue.bytes = Some(size(value)?);
             Ok(())

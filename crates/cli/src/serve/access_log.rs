@@ -45,7 +45,7 @@ impl AccessLog {
         let client = client.map_or_else(|| "-".to_owned(), |client| client.to_string());
         let outcome = match outcome {
             Ok(length) => bytes_text(length),
-            Err(error) => format!("cut off: {}", Foreign(&error)),
+            Err(error) => format!("aborted: {}", Foreign(&error)),
         };
         let (method, path, time) = (Foreign(method), Foreign(path).quoted(), time.as_secs_f64());
         output::event(&format!("{client} {method} {path} {status} {outcome} {time:.3} s"));

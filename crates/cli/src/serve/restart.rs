@@ -19,7 +19,7 @@ use crate::system;
 /// The options for replacing another process and for being replaced.
 #[derive(Args, Debug)]
 pub(crate) struct RestartOptions {
-    /// Replace the server at this unix socket without cutting connections.
+    /// Replace the server at this unix socket without interrupting connections.
     ///
     /// If no server is running there, this one starts normally, and a later one can replace it in
     /// the same way. No client is refused. The old server gets no new clients, stops accepting
@@ -31,7 +31,7 @@ pub(crate) struct RestartOptions {
     hot_restart: Option<PathBuf>,
     /// Time limit for responses in progress when another server has replaced this one.
     ///
-    /// Responses that are not complete by then are cut off. By default there is no limit; the next
+    /// Responses that are not complete by then are aborted. By default there is no limit; the next
     /// server can only start when this one has exited.
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, requires = "hot_restart")]
     drain: Option<Duration>,
@@ -130,7 +130,7 @@ impl Ending {
             Cause::Interrupted => {
                 let timeout = self.timeout;
                 let line = format!(
-                    "interrupted: draining; responses in progress have {timeout:?}, or until the next interrupt"
+                    "interrupted: draining; responses in progress have {timeout:?} to complete, or until the next interrupt"
                 );
                 note(Event::DrainBegun, &line);
                 Some(timeout)
@@ -156,7 +156,7 @@ impl Ending {
             _ = self.interrupt.received() => {}
             () = expired => {
                 let limit = limit.unwrap_or_default();
-                let line = format!("some responses were still incomplete after {limit:?} and are cut off");
+                let line = format!("aborting responses that are incomplete after {limit:?}");
                 note(Event::DrainCutOff, &line);
             }
         }

@@ -117,7 +117,7 @@ fn a_server_that_stops_in_the_middle() {
     let connect = ["get", "--ca", &certificate, "--connect", &link.address];
     let rest = ["--idle-timeout", "500ms", "-o", &output, &url];
     let line = fail(&[&connect[..], &rest[..]].concat());
-    assert_says(&line, &[&url, "cut off", "of 3.0 MB", "idle timeout"]);
+    assert_says(&line, &[&url, "aborted", "of 3.0 MB", "idle timeout"]);
     assert_eq!(fs::read(&output).unwrap(), b"as before");
     assert_eq!(scratch.names(), ["cert.pem", "file", "root"]);
     let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();

@@ -284,7 +284,7 @@ fn draining_can_be_limited() {
     let second = Server::start(&scratch, &["--listen", &listen]);
     let (status, said) = first.end();
     assert!(status.success(), "{status}: {said}");
-    assert!(said.contains("some responses were still incomplete after 300ms"), "{said}");
+    assert!(said.contains("aborting responses that are incomplete after 300ms"), "{said}");
     serves(&scratch, second.address);
     download.kill().unwrap();
     download.wait().unwrap();

@@ -357,7 +357,7 @@ fn a_name_without_a_scenario_gets_the_advice_that_helps() {
         ("mine", "unknown scenario \"mine\"; ./mine.toml is a file"),
         (
             "collapse.toml",
-            "the scenario file \"collapse.toml\" does not exist; the scenario with this name is collapse",
+            "the scenario file \"collapse.toml\" does not exist; did you mean the scenario collapse?",
         ),
         (
             "my/own.toml",

@@ -61,8 +61,8 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
                 missing,
                 Stage::Netfilter,
                 format!(
-                    "{missing} packets were received and not delivered; so few may still be in \
-                     processing"
+                    "{missing} packets were received and not delivered; a number this small may \
+                     still be in processing"
                 ),
                 Some("more snapshots".to_owned()),
             ),

@@ -51,7 +51,7 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     }
     for conditions in ways(&mut twin.network) {
         if conditions.trace.is_some() || conditions.policer.is_some() {
-            return Err(Inapplicable("the network has sizes that cannot be scaled"));
+            return Err(Inapplicable("the network settings include sizes that cannot be scaled"));
         }
         conditions.rate = conditions.rate.map(|rate| rate.scaled(times, 1));
         for step in &mut conditions.rate_steps {

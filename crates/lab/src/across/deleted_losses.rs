@@ -24,7 +24,7 @@ pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison,
         plans.push(subject.plan(without_later(subject.setup, *end)?));
     }
     let (ends, round_trip) = (ends.to_vec(), round_trip(&subject.setup.network));
-    let compared = format!("losses that end at {} other times", ends.len());
+    let compared = format!("losses that stop at {} different times", ends.len());
     Ok(Comparison::new(Property::M7, compared, plans, move |runs| {
         let verdicts = runs[0].iter().enumerate().map(|(index, run)| {
             let of = |runs: &Vec<crate::sweep::Run>| runs.get(index).and_then(|run| time(run, 0));

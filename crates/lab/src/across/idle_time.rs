@@ -40,7 +40,7 @@ fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point
             property: Property::M5,
             figure: bytes.map(|bytes| bytes as f64 / max_datagram_size as f64),
             bound: BOUND,
-            details: format!("with {idle:?} more idle time"),
+            details: format!("with {idle:?} of additional idle time"),
         }
     };
     let none = verdict(&(Duration::ZERO, Vec::new()));

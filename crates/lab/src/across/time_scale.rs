@@ -79,7 +79,7 @@ fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), Inapplicabl
     let Conditions { trace, freezes, policer, host, discipline, .. } = conditions;
     let has_times = trace.is_some() || freezes.is_some() || policer.is_some() || host.is_some();
     if has_times || *discipline != Default::default() {
-        return Err(Inapplicable("the network has times that cannot be scaled"));
+        return Err(Inapplicable("the network settings include durations that cannot be scaled"));
     }
     conditions.delay *= factor;
     conditions.jitter.range *= factor;

@@ -229,17 +229,17 @@ fn a_sequence_that_makes_no_sense() {
             "a message that is canceled midway must have 2 bytes or more",
         ),
         ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
-        ("{ together = [] }", "together must have 1 to 1000 parts"),
-        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together must be the only key"),
+        ("{ together = [] }", "`together` must have 1 to 1000 parts"),
+        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "`together` must be the only key"),
         (
             "{ together = [{ upload = \"1B\" }], sequence = [{ upload = \"1B\" }] }",
-            "sequence must be the only key: put together in its list",
+            "`sequence` must be the only key: put `together` in its list",
         ),
-        ("{ sequence = [] }", "sequence must have 1 to 1000 parts"),
+        ("{ sequence = [] }", "`sequence` must have 1 to 1000 parts"),
         ("{ sequence = [{ idle = \"1s\" }] }", "traffic is empty: there is nothing to transfer"),
         (
             "{ sequence = [{ download = \"1B\" }], upload = \"1B\" }",
-            "sequence must be the only key",
+            "`sequence` must be the only key",
         ),
     ] {
         let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {traffic}\n");
@@ -249,12 +249,11 @@ fn a_sequence_that_makes_no_sense() {
     for (kind, expected) in [
         (
             "{ bulk = { for = \"1s\" } }",
-            "bulk lasts until the connection ends: it cannot be in \
-            together",
+            "`bulk` lasts until the connection ends: it cannot be in `together`",
         ),
         ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
-        ("{ together = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
-        ("{ sequence = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
+        ("{ together = [{ upload = \"1B\" }] }", "each entry of `together` must be one kind"),
+        ("{ sequence = [{ upload = \"1B\" }] }", "each entry of `together` must be one kind"),
         ("{ upload = \"0B\" }", "traffic is empty: there is nothing to transfer"),
         ("{}", "traffic must be exactly one of"),
     ] {
@@ -267,7 +266,7 @@ fn a_sequence_that_makes_no_sense() {
     let inner = "{ sequence = [{ bulk = { for = \"1s\" } }, { download = \"1B\" }] }";
     let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {inner}\n");
     assert!(
-        error(&flow).starts_with("test.toml:4:25: bulk lasts until the connection ends"),
+        error(&flow).starts_with("test.toml:4:25: `bulk` lasts until the connection ends"),
         "{}",
         error(&flow)
     );

@@ -37,7 +37,7 @@ impl fmt::Display for CredentialsError {
             }
             CredentialsProblem::Name => "no name, or a name with a colon",
             CredentialsProblem::NoSecret => "no password or token",
-            CredentialsProblem::Duplicate => "the same entry is in an earlier line",
+            CredentialsProblem::Duplicate => "the entry repeats an earlier one; remove it",
             CredentialsProblem::Excess => "text after the entry",
         };
         write!(f, "cannot use the credentials: line {}: {problem}", self.line)

@@ -41,10 +41,10 @@ impl fmt::Display for CapsuleFault {
             Self::PrefixLength(length) => {
                 return write!(
                     f,
-                    "the capsule has the prefix length {length}, longer than its address"
+                    "the capsule has the prefix length {length}, which exceeds the address length"
                 );
             }
-            Self::HostBits => "an address in the capsule has bits after its prefix length",
+            Self::HostBits => "an address in the capsule has host bits set",
             Self::NoRequestedAddress => "the ADDRESS_REQUEST capsule requests no address",
             Self::ZeroRequestId => "the ADDRESS_REQUEST capsule has the Request ID 0",
             Self::ReusedRequestId => "the ADDRESS_REQUEST capsule reuses a Request ID",

@@ -60,8 +60,8 @@ impl fmt::Display for PacketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the IP packet ends inside a header",
-            Self::Version(version) => return write!(f, "the IP version is {version}"),
-            Self::Length => "the length in the IP header is not that of the packet",
+            Self::Version(version) => return write!(f, "unknown IP version {version}"),
+            Self::Length => "the length in the IP header does not match the packet",
             Self::HeaderLength => "the length of the IP header or an option is invalid",
             Self::Checksum => "the checksum of the IPv4 header is wrong",
             Self::SourceRoute => "the IP packet has a source route",

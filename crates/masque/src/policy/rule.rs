@@ -132,9 +132,9 @@ impl fmt::Display for RuleError {
         f.write_str(match self {
             Self::Action => "the rule has no action; begin it with allow or deny",
             Self::Subject => "the rule has no valid subject; use *, a network, or a domain",
-            Self::HostBits => "the rule's network has bits after the prefix; set them to zero",
+            Self::HostBits => "the rule's network has host bits set; set them to zero",
             Self::Ports => "the rule's ports are invalid; use a port such as 443, or 8000-8999",
-            Self::Excess => "the rule has text after its ports; write one rule a line",
+            Self::Excess => "the rule has text after its ports; write one rule per line",
         })
     }
 }

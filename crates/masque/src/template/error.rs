@@ -46,7 +46,7 @@ impl fmt::Display for TemplateError {
             Self::InvalidCharacter(c) => {
                 return write!(
                     f,
-                    "the URI template has the character {c:?}; only visible ASCII is permitted"
+                    "the URI template has the character {c:?}; only visible ASCII is allowed"
                 );
             }
             Self::InvalidLiteral(c) => {
@@ -56,7 +56,7 @@ impl fmt::Display for TemplateError {
                 return write!(
                     f,
                     "the URI template has the operator {c:?}; only {{name}}, {{?name}} and \
-                     {{&name}} are permitted"
+                     {{&name}} are allowed"
                 );
             }
             Self::MisplacedOperator(c) => {
@@ -67,10 +67,7 @@ impl fmt::Display for TemplateError {
                 );
             }
             Self::Modifier(c) => {
-                return write!(
-                    f,
-                    "the URI template has the modifier {c:?}, which only level 4 permits; remove it"
-                );
+                return write!(f, "the URI template has the level 4 modifier {c:?}; remove it");
             }
             Self::MissingVariable(name) => {
                 return write!(f, "the URI template has no variable {name}; add {{{name}}}");
@@ -80,7 +77,7 @@ impl fmt::Display for TemplateError {
                 "the URI template's scheme is not supported; begin it with https://"
             }
             Self::InvalidAuthority => {
-                "the URI template's authority is invalid; it is a host and an optional port"
+                "the URI template's authority is invalid; use a host and an optional port"
             }
             Self::MissingPath => "the URI template has no path; add a slash after the authority",
             Self::Fragment => "the URI template has a fragment; remove it",
@@ -121,7 +118,7 @@ impl fmt::Display for ExpandError {
         match self {
             Self::WrongKind => f.write_str("the URI template is for another kind of tunnel"),
             Self::NoVariable(name) => {
-                write!(f, "the URI template has no variable {name}; request any, or add {{{name}}}")
+                write!(f, "the URI template has no variable {name}; pass *, or add {{{name}}}")
             }
             Self::InvalidUri => f.write_str("the expanded URI is too long; shorten the template"),
         }

@@ -416,7 +416,7 @@ impl Connection {
         if payload.is_empty() {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
-                "a packet without frames",
+                "a packet has no frames",
                 "RFC 9000 §12.4",
             ));
         }
@@ -430,7 +430,7 @@ impl Connection {
             if !frame.is_allowed_in(context.packet_type) {
                 return Err(TransportError::rule(
                     TransportErrorCode::PROTOCOL_VIOLATION,
-                    "a frame in a packet type that must not carry it",
+                    "a frame is not allowed in this packet type",
                     "RFC 9000 §12.4",
                 )
                 .in_frame(frame.frame_type()));

@@ -56,8 +56,9 @@ impl fmt::Display for CertificateChainLimit {
             ),
             Self::Signatures => write!(
                 f,
-                "no path from the peer's certificate to a root was found with {MAX_CHAIN_SIGNATURES} signatures; the peer \
-                 should send only the certificates between its own and a root"
+                "no path from the peer's certificate to a root was found within \
+                 {MAX_CHAIN_SIGNATURES} signature checks; the peer should send only the \
+                 certificates between its own and a root"
             ),
         }
     }

@@ -47,7 +47,7 @@ pub(super) const fn client_hello_error() -> TransportError {
 fn violation(error: &Error, was_handshaking: bool) -> Option<TransportError> {
     let (violation, section) = match error {
         Error::PeerMisbehaved(PeerMisbehaved::KeyEpochWithPendingFragment) => {
-            ("handshake data continues after a key change", "RFC 9001 §4.1.3")
+            ("a handshake message spans a key change", "RFC 9001 §4.1.3")
         }
         Error::PeerMisbehaved(PeerMisbehaved::InvalidMaxEarlyDataSize) => {
             ("max_early_data_size of a session ticket is not 0xffffffff", "RFC 9001 §4.6.1")

@@ -131,9 +131,9 @@ fn entry(prefix: &str, pair: &Pair) -> Result<Entry, String> {
     let value =
         text(&pair.value).ok_or_else(|| format!("the value of {place} is not valid UTF-8"))?;
     let value: Value = serde_json::from_str(&value)
-        .map_err(|error| format!("invalid value of {place}: {error}"))?;
+        .map_err(|error| format!("invalid value for {place}: {error}"))?;
     if value.weight > MAX_WEIGHT {
-        return Err(format!("invalid value of {place}: weight must be 0 to {MAX_WEIGHT}"));
+        return Err(format!("invalid value for {place}: weight must be 0 to {MAX_WEIGHT}"));
     }
     Ok(Entry {
         name: name.to_owned(),

@@ -29,7 +29,7 @@ fn a_key_is_a_server() {
     let most = r#"{"address": "192.0.2.1:443", "weight": 1000}"#;
     assert_eq!(super::entry("web/", &pair("web/a", most)).unwrap().weight, 1000);
     for (key, value, complaint) in [
-        ("web/a", "{", "invalid value of key web/a: "),
+        ("web/a", "{", "invalid value for key web/a: "),
         ("web/a", "{}", "missing field `address`"),
         ("web/a", r#"{"address": "192.0.2.1"}"#, "invalid socket address"),
         ("web/a", r#"{"address": "192.0.2.1:1", "wait": 1}"#, "unknown field `wait`"),
@@ -187,7 +187,7 @@ async fn keys_of_etcd_itself() {
     assert_eq!(next_update(&mut receiver).await.unwrap(), both);
     server.put("clearway/web/b", "{").await;
     let why = next_update(&mut receiver).await.unwrap_err();
-    assert!(why.starts_with("invalid value of key clearway/web/b: "), "{why}");
+    assert!(why.starts_with("invalid value for key clearway/web/b: "), "{why}");
     let key = STANDARD.encode("clearway/web/b");
     server.call("/v3/kv/deleterange", json!({ "key": key })).await.unwrap();
     assert_eq!(next_update(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);

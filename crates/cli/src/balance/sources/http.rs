@@ -194,7 +194,7 @@ impl Lines {
         let frame = timeout(patience, self.body.frame()).await;
         let frame = frame.map_err(|_| format!("no data arrived for {patience:?}"))?;
         let Some(frame) = frame else { return Ok(false) };
-        let frame = frame.map_err(|error| format!("the response was cut off: {error}"))?;
+        let frame = frame.map_err(|error| format!("the response was aborted: {error}"))?;
         let data = frame.into_data().unwrap_or_default();
         if self.buffer.len() + data.len() > MAX_LEN {
             return Err(format!("the response is longer than {MAX_LEN} octets"));

@@ -57,7 +57,7 @@ impl Requests {
         registry.register("responses", "Responses started, by status class", responses.clone());
         registry.register_with_unit(
             "request_duration",
-            "Time from receiving a request's header until its response was sent or cut off",
+            "Time from receiving a request's header until its response was sent or aborted",
             Unit::Seconds,
             durations.clone(),
         );

@@ -45,8 +45,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S4",
         meaning: "A recovery period has one reduction, no larger than the algorithm's, and ends \
             exactly once; persistent congestion sets the minimum window.",
-        method: "tracks recovery periods in the order of sending, with the algorithm's beta, and \
-            detects persistent congestion independently (RFC 9002 §7.6)",
+        method: "tracks recovery periods in send order, with the algorithm's beta, and detects \
+            persistent congestion independently (RFC 9002 §7.6)",
     },
     Entry {
         property: S5,
@@ -79,8 +79,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S9,
         id: "S9",
         meaning: "Round-trip times are measured, never assumed, and never below the path's delay.",
-        method: "takes independent samples from the times of sending; none may be below the \
-            packet's one-way delay in the network",
+        method: "takes independent samples from send times; none may be below the packet's one-way \
+            delay in the network",
     },
     Entry {
         property: S10,
@@ -159,8 +159,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S20",
         meaning: "A packet is declared lost only if a packet that was sent sufficiently later, in \
             packets or in time, has been acknowledged (RFC 9002 §6.1).",
-        method: "tracks packets in the order of sending and round-trip times: the thresholds are \
-            three packets, or one packet and 9/8 round trips",
+        method: "tracks the send order of packets and round-trip times: the thresholds are three \
+            packets, or one packet and 9/8 round trips",
     },
     Entry {
         property: S21,
@@ -290,8 +290,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: L9,
         id: "L9",
         meaning: "Every transfer makes progress until it is complete.",
-        method: "detects that no more events are scheduled while transfers are unfinished; in \
-            reports, also a run that fails, stops early or exceeds its scenario's time limit",
+        method: "detects that no more events are scheduled while transfers are unfinished; reports \
+            also count a run that fails, stops early or exceeds its scenario's time limit",
     },
     Entry {
         property: L10,
@@ -388,8 +388,9 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: Fb,
         id: "Fb",
         meaning: "Shares are at worst inversely proportional to round-trip times.",
-        method: "round trips of 40 and 160 ms in CUBIC's region: the share ratio is at most 4; \
-            for other controllers it is only reported (RFC 9438 §3.3)",
+        method: "round trips of 40 and 160 ms, CUBIC outside its Reno-friendly region: one flow \
+            gets at most 4 times as much as the other; for other controllers, this ratio is only \
+            reported (RFC 9438 §3.3)",
     },
     Entry {
         property: Fc,

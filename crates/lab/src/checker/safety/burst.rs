@@ -71,7 +71,7 @@ impl Rule for Burst {
         bucket.level -= i128::from(packet.bytes) * SECOND;
         if bucket.level < 0 {
             return Err(format!(
-                "{} bytes were sent beyond 1.25 x {} bytes/s and a burst of {}",
+                "{} bytes were sent beyond 1.25 x {} bytes/s plus a burst of {}",
                 -bucket.level / SECOND,
                 bucket.rate,
                 bucket.capacity / SECOND

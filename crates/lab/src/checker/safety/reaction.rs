@@ -30,9 +30,8 @@ impl Rule for Reaction {
         }
         if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
             return Err(format!(
-                "{} packets were lost; the last of them (number {index} in the order of sending) \
-                 was sent after the last reduction (at number {boundary}), but the window stays \
-                 at {}",
+                "{} packets were lost; the last of them (number {index} in send order) was sent \
+                 after the last reduction (at number {boundary}), but the window stays at {}",
                 tally.lost, change.after
             ));
         }
@@ -48,9 +47,9 @@ fn check_marks(records: &EndpointRecords, report: &Report<'_>, boundary: u64) ->
     let newest = tally.largest_delivered.filter(|index| *index >= boundary);
     match newest.filter(|_| tally.ce_marks > 0 && records.config.kind.answers_marks()) {
         Some(newest) => Err(format!(
-            "{} CE marks were reported with the acknowledgment of packet {newest} in the order of \
-             sending, which was sent after the last reduction (at packet {boundary}), but the \
-             window stays at {}",
+            "{} CE marks were reported with the acknowledgment of packet {newest} in send order, \
+             which was sent after the last reduction (at packet {boundary}), but the window stays \
+             at {}",
             tally.ce_marks, report.change.after
         )),
         None => Ok(()),

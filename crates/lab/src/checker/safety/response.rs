@@ -190,13 +190,13 @@ fn check_end(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let boundary = records.episode.boundary;
     if was_open && !is_open && !is_over && !report.change.is_undo {
         return Err(format!(
-            "recovery ended although no packet sent after its start (number {boundary} or later \
-             in the order of sending) was acknowledged"
+            "recovery ended although no packet sent after its start (number {boundary} or later in \
+             send order) was acknowledged"
         ));
     }
     if is_open && is_over {
         return Err(format!(
-            "recovery did not end although a packet sent in it (number {boundary} or later in the order of sending) was acknowledged"
+            "recovery did not end although a packet sent in it (number {boundary} or later in send order) was acknowledged"
         ));
     }
     if !was_open && is_open {

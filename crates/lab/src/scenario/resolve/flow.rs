@@ -157,7 +157,7 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
         match part {
             Traffic::Bulk { .. } if index < last => Err(Fault::new(
                 written.span(),
-                "bulk lasts until the connection ends: it must be the last part",
+                "`bulk` lasts until the connection ends: it must be the last part",
             )),
             _ => Ok(part),
         }
@@ -192,14 +192,14 @@ fn check_list(
     let fault = |message: String| Err(Fault::new(written.span(), message));
     let settings = written.get_ref();
     if let Some(more) = kinds(settings).first() {
-        return fault(format!("{key} must be the only key: put {} in its list", more.name));
+        return fault(format!("`{key}` must be the only key: put `{}` in its list", more.name));
     }
     if settings.sequence.is_some() && settings.together.is_some() {
-        return fault("sequence must be the only key: put together in its list".to_owned());
+        return fault("`sequence` must be the only key: put `together` in its list".to_owned());
     }
     match list.len().checked_sub(1) {
         Some(last) if list.len() <= MAXIMUM_PARTS => Ok(last),
-        _ => fault(format!("{key} must have 1 to {MAXIMUM_PARTS} parts")),
+        _ => fault(format!("`{key}` must have 1 to {MAXIMUM_PARTS} parts")),
     }
 }
 
@@ -266,7 +266,7 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
         let settings = written.get_ref();
         if settings.sequence.is_some() || settings.together.is_some() {
             return fault(
-                "each entry of together must be one kind of traffic, not a list".to_owned(),
+                "each entry of `together` must be one kind of traffic, not a list".to_owned(),
             );
         }
     }
@@ -283,7 +283,7 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
     let is_something = match kind.traffic {
         Traffic::Bulk { .. } if place == Place::Beside => {
             return fault(
-                "bulk lasts until the connection ends: it cannot be in together".to_owned(),
+                "`bulk` lasts until the connection ends: it cannot be in `together`".to_owned(),
             );
         }
         Traffic::Idle { .. } if place != Place::Part => {

@@ -84,7 +84,7 @@ impl fmt::Display for IpDropReason {
             Self::UnknownContext => "unknown Context ID",
             Self::Malformed => "malformed IP header",
             Self::LinkLocal => "link-local address",
-            Self::Source => "source address not permitted",
+            Self::Source => "source address not allowed",
             Self::Destination => "no route to the destination",
             Self::Protocol => "protocol not in the scope of the request",
             Self::HopLimit => "hop limit exceeded",

@@ -215,19 +215,19 @@ impl ApplicationKeys {
                 // Packets with higher numbers never use older keys (§6.4).
                 let previous_highest = self.previous.as_ref().and_then(|keys| keys.highest);
                 if previous_highest.is_some_and(|highest| highest > number) {
-                    let violation = "older keys protect a higher packet number";
+                    let violation = "a packet with older keys has a higher packet number";
                     return Err(key_update_error(violation, "RFC 9001 §6.4"));
                 }
                 self.note_received(number, now, probe_timeout);
             }
             Phase::Next => {
                 if self.received.is_some_and(|received| received.highest > number) {
-                    let violation = "older keys protect a higher packet number";
+                    let violation = "a packet with older keys has a higher packet number";
                     return Err(key_update_error(violation, "RFC 9001 §6.4"));
                 }
                 // The peer may update again only after an acknowledgment in this phase (§6.2).
                 if self.first_sealed.is_none() {
-                    let violation = "the keys were updated again before an acknowledgment";
+                    let violation = "the keys were updated twice without an acknowledgment";
                     return Err(key_update_error(violation, "RFC 9001 §6.2"));
                 }
                 self.rotate();

@@ -13,7 +13,7 @@ impl SealCounter {
         if self.0 >= key.confidentiality_limit() {
             return Err(TransportError::rule(
                 TransportErrorCode::AEAD_LIMIT_REACHED,
-                "the AEAD's limit of packets per key is reached",
+                "the key has reached the AEAD's confidentiality limit",
                 "RFC 9001 §6.6",
             ));
         }

@@ -42,7 +42,7 @@ impl SocketPath {
     /// replaced.
     pub(super) fn listen(path: &Path) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|it| !it.file_type().is_socket()) {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not a socket"));
         }
         let flags = SocketFlags::CLOEXEC;
         let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
