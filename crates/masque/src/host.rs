@@ -91,7 +91,7 @@ impl Host {
     /// Parses a DNS name, an IPv4 address or an IPv6 address without brackets.
     ///
     /// # Errors
-    /// If the text is none of them, or is an IPv6 address with a zone identifier.
+    /// If the text is something else, or an IPv6 address with a zone identifier.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         if text.contains(':') {
             if text.contains('%') {

@@ -57,7 +57,7 @@ impl ScopeTarget {
     /// Parses `*`, a DNS name, or an address with or without a prefix length.
     ///
     /// # Errors
-    /// If the text is none of them, or a bit after the prefix length is set.
+    /// If the text is something else, or a bit after the prefix length is set.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         if text == "*" {
             return Ok(Self::Any);

@@ -180,8 +180,8 @@ impl UdpFlow {
         }
     }
 
-    /// Sets the maximum length of UDP payloads that can be sent to the target, in bytes. Longer
-    /// ones from the peer are dropped (RFC 9298 §5).
+    /// Sets the length of the longest payload that the socket can send to the target, in bytes.
+    /// Longer ones from the peer are dropped (RFC 9298 §5).
     pub fn set_udp_limit(&mut self, bytes: usize) {
         self.udp_limit = bytes.min(MAX_UDP_PAYLOAD);
     }

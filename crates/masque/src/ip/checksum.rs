@@ -20,14 +20,19 @@ pub(super) fn finish(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
-/// Returns the sum of the pseudo-header for ICMPv6 (RFC 8200 §8.1).
-pub(super) fn pseudo_header(source: IpAddr, destination: IpAddr, length: usize) -> u64 {
+/// Returns the sum of the pseudo-header for an upper-layer protocol over IPv6 (RFC 8200 §8.1).
+pub(super) fn pseudo_header(
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    length: usize,
+) -> u64 {
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => sum(&address.octets()),
         IpAddr::V6(address) => sum(&address.octets()),
     };
     let addresses = address(source).saturating_add(address(destination));
-    addresses.saturating_add(length as u64).saturating_add(super::packet::ICMPV6.into())
+    addresses.saturating_add(length as u64).saturating_add(protocol.into())
 }
 
 /// Returns a header's checksum after one of its words has changed from `old` to `new` (RFC 1624

@@ -103,7 +103,8 @@ pub fn echo_reply(packet: &[u8], header: &IpHeader, own: IpAddr) -> Option<Vec<u
             Some(v4(own, source, message((0, 0, word), data)))
         }
         (IpAddr::V6(own), IpAddr::V6(source), 128, 0) => {
-            let pseudo = checksum::pseudo_header(header.source, header.destination, request.len());
+            let pseudo =
+                checksum::pseudo_header(header.source, header.destination, ICMPV6, request.len());
             let sum = checksum::sum(request).saturating_add(pseudo);
             (checksum::finish(sum) == 0).then(|| v6(own, source, message((129, 0, word), data)))
         }
@@ -171,7 +172,7 @@ fn v4(source: Ipv4Addr, destination: Ipv4Addr, mut message: Vec<u8>) -> Vec<u8> 
 }
 
 fn v6(source: Ipv6Addr, destination: Ipv6Addr, mut message: Vec<u8>) -> Vec<u8> {
-    let pseudo = checksum::pseudo_header(source.into(), destination.into(), message.len());
+    let pseudo = checksum::pseudo_header(source.into(), destination.into(), ICMPV6, message.len());
     let checksum = checksum::finish(checksum::sum(&message).saturating_add(pseudo));
     set_checksum(&mut message, 2, checksum);
     let [l0, l1] = u16::try_from(message.len()).unwrap_or(u16::MAX).to_be_bytes();

@@ -18,7 +18,9 @@ fn check(packet: &[u8]) -> IpHeader {
     let message = &packet[header.payload_offset..];
     let pseudo = match header.source {
         IpAddr::V4(_) => 0,
-        IpAddr::V6(_) => checksum::pseudo_header(header.source, header.destination, message.len()),
+        IpAddr::V6(_) => {
+            checksum::pseudo_header(header.source, header.destination, ICMPV6, message.len())
+        }
     };
     assert_eq!(checksum::finish(checksum::sum(message) + pseudo), 0);
     header

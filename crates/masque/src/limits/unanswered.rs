@@ -8,7 +8,7 @@ use clearway_units::Timestamp;
 /// does not exist (RFC 9298 §7). The limit leaves room for the whole attempt of a QUIC client: a
 /// ClientHello in two datagrams, an initial window of ten with 0-RTT data, and two probes for each
 /// of the ten timeouts of a minute or two: 32; and twice that for a client that tries two versions
-/// or two addresses through one socket. It is no protection for targets that answer anything.
+/// or two addresses through one socket. It does not protect targets that answer anything.
 pub const UNANSWERED_DATAGRAMS: u32 = 64;
 
 /// Number of bytes in UDP payloads that may be sent to a target that has never answered:
