@@ -121,7 +121,7 @@ impl Policy {
     /// # Errors
     /// The reason why no address of this name may be reached. No DNS query should be sent.
     pub fn check_name(&self, name: &Name, port: NonZeroU16) -> Result<NameAdmission, Refusal> {
-        let matching = |rule: &&Rule| rule.matches_name(name) && rule.matches_port(port.get());
+        let matching = |rule: &&Rule| rule.matches_name(name) && rule.matches_port(Some(port));
         let rule = self.rules.iter().find(matching);
         let (is_listed, names_port) = match rule.map(|rule| (rule, rule.action())) {
             Some((rule, Action::Deny)) => return Err(rule.refusal(Refusal::DeniedName)),
@@ -147,14 +147,7 @@ impl Policy {
         port: NonZeroU16,
         by_name: NameAdmission,
     ) -> Result<(), Refusal> {
-        let address = address.to_canonical();
-        self.check_one(address, port, by_name)?;
-        if let IpAddr::V6(address) = address {
-            for inner in embedded::addresses(address) {
-                self.check_one(inner.into(), port, by_name)?;
-            }
-        }
-        Ok(())
+        self.check_both(address, Some(port), by_name)
     }
 
     /// Checks a target that is an address.
@@ -165,18 +158,42 @@ impl Policy {
         self.check_address(address, port, NameAdmission::default())
     }
 
+    /// Checks the destination of an IP packet (RFC 9484 §7.2). Rules for ports do not apply.
+    ///
+    /// # Errors
+    /// The reason why the address may not be reached.
+    pub fn check_destination(&self, address: IpAddr) -> Result<(), Refusal> {
+        self.check_both(address, None, NameAdmission::default())
+    }
+
+    /// Checks an address, and the IPv4 addresses inside of it.
+    fn check_both(
+        &self,
+        address: IpAddr,
+        port: Option<NonZeroU16>,
+        by_name: NameAdmission,
+    ) -> Result<(), Refusal> {
+        let address = address.to_canonical();
+        self.check_one(address, port, by_name)?;
+        if let IpAddr::V6(address) = address {
+            for inner in embedded::addresses(address) {
+                self.check_one(inner.into(), port, by_name)?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_one(
         &self,
         address: IpAddr,
-        port: NonZeroU16,
+        port: Option<NonZeroU16>,
         by_name: NameAdmission,
     ) -> Result<(), Refusal> {
         if self.own.contains(&address) {
             return Err(Refusal::OwnAddress);
         }
         let special = special::address(address);
-        let matching =
-            |rule: &&Rule| rule.matches_address(address) && rule.matches_port(port.get());
+        let matching = |rule: &&Rule| rule.matches_address(address) && rule.matches_port(port);
         let rule = self.rules.iter().find(matching);
         if let Some(rule) = rule
             && rule.action() == Action::Deny
@@ -189,7 +206,8 @@ impl Policy {
             return Err(special.refusal);
         }
         let names_port = by_name.names_port || rule.is_some_and(Rule::names_ports);
-        if !names_port && DENIED_PORTS.iter().any(|(denied, _)| *denied == port.get()) {
+        let is_abused = |port: NonZeroU16| DENIED_PORTS.iter().any(|(it, _)| *it == port.get());
+        if !names_port && port.is_some_and(is_abused) {
             return Err(Refusal::DeniedPort);
         }
         if self.is_closed && rule.is_none() && !by_name.is_listed {

@@ -172,6 +172,16 @@ fn ports_that_are_often_abused_need_a_rule_that_names_them() {
 }
 
 #[test]
+fn destinations_of_packets_have_no_port() {
+    let policy = policy(&["allow 10.0.0.0/8 443", "deny 8.8.8.8 443", "deny 8.8.4.4"]);
+    let check = |address: &str| policy.check_destination(address.parse().unwrap());
+    assert_eq!(check("10.0.0.1"), Err(Refusal::Private));
+    assert_eq!(check("8.8.8.8"), Ok(()));
+    assert_eq!(check("8.8.4.4"), Err(Refusal::DeniedNetwork));
+    assert_eq!(check("64:ff9b::8.8.4.4"), Err(Refusal::DeniedNetwork));
+}
+
+#[test]
 fn own_addresses_are_always_denied() {
     let own = ["8.8.8.8".parse().unwrap(), "::ffff:8.8.4.4".parse().unwrap()];
     let policy = policy(&["allow 8.8.8.8"]).with_own_addresses(own);

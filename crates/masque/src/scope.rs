@@ -8,6 +8,10 @@ use ipnet::IpNet;
 use crate::host::{Host, Name, decode};
 use crate::target_error::TargetError;
 
+/// The numbers of IPv6 extension headers that are skipped in search of the upper-layer protocol
+/// (RFC 8200 §4, RFC 4302, RFC 6275, RFC 7401, RFC 5533).
+pub(crate) const EXTENSION_HEADERS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
+
 /// The scope of an IP tunnel: the variables "target" and "ipproto" (RFC 9484 §4.6).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IpScope {
@@ -97,7 +101,11 @@ fn parse_protocol(text: &str) -> Result<Option<u8>, TargetError> {
         "*" => Ok(None),
         "" => Err(TargetError::EmptyScope),
         digits if digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().map(Some).map_err(|_| TargetError::InvalidProtocol)
+            let protocol = digits.parse().map_err(|_| TargetError::InvalidProtocol)?;
+            match EXTENSION_HEADERS.contains(&protocol) {
+                true => Err(TargetError::ExtensionHeader),
+                false => Ok(Some(protocol)),
+            }
         }
         _ => Err(TargetError::InvalidProtocol),
     }

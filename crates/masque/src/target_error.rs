@@ -31,6 +31,9 @@ pub enum TargetError {
     HostBits,
     /// The variable "ipproto" is not `*` or a decimal integer between 0 and 255.
     InvalidProtocol,
+    /// The variable "ipproto" is the number of an IPv6 extension header, which no packet can match,
+    /// since the upper-layer protocol is compared (RFC 9484 §4.8).
+    ExtensionHeader,
 }
 
 impl fmt::Display for TargetError {
@@ -60,6 +63,9 @@ impl fmt::Display for TargetError {
             }
             Self::HostBits => "the target's address has host bits set; set them to zero",
             Self::InvalidProtocol => "the IP protocol is neither * nor an integer from 0 to 255",
+            Self::ExtensionHeader => {
+                "the IP protocol is an IPv6 extension header; use an upper-layer protocol"
+            }
         })
     }
 }

@@ -106,10 +106,11 @@ fn section_4_6_scopes() {
     ] {
         assert_eq!(scope(target, "*"), Err(error), "{target}");
     }
-    for (protocol, expected) in [("0", Ok(0)), ("255", Ok(255)), ("006", Ok(6)), ("256", Err(()))] {
+    for (protocol, expected) in [("1", Ok(1)), ("255", Ok(255)), ("006", Ok(6)), ("256", Err(()))] {
         let result = scope("*", protocol).map(|(_, protocol)| protocol.unwrap());
         assert_eq!(result, expected.map_err(|()| TargetError::InvalidProtocol));
     }
+    assert_eq!(scope("*", "0"), Err(TargetError::ExtensionHeader));
     assert_eq!(scope("*", ""), Err(TargetError::EmptyScope));
     assert_eq!(scope("*", "udp"), Err(TargetError::InvalidProtocol));
 }

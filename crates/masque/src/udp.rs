@@ -58,6 +58,8 @@ pub enum Received {
     Forward(Bytes),
     /// The UDP payload waits until the flow is open: [`UdpFlow::next_held`].
     Held,
+    /// A datagram of an extension, whose Context ID is [registered](Contexts::register).
+    Extension(Datagram),
     /// The datagram was dropped.
     Ignored(DropReason),
     /// Reset the stream with the error's [code](UdpError::code), and close the socket.
@@ -68,7 +70,8 @@ pub enum Received {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Its Context ID is not [`ContextId::PAYLOAD`]; no extension is supported.
+    /// Its Context ID is neither [`ContextId::PAYLOAD`] nor registered; or the datagram has another
+    /// Context ID than the former, and is longer than any UDP payload.
     UnknownContext,
     /// The UDP payload is longer than the path to the target permits.
     TooLargeForPath,
@@ -213,7 +216,10 @@ impl UdpFlow {
             return self.abort(UdpError::TruncatedDatagram);
         };
         if context != ContextId::PAYLOAD {
-            return self.ignore(DropReason::UnknownContext);
+            return match self.contexts.is_known(context) {
+                true => Received::Extension(Datagram { context, payload }),
+                false => self.ignore(DropReason::UnknownContext),
+            };
         }
         if payload.len() > MAX_UDP_PAYLOAD {
             return self.abort(UdpError::PayloadTooLong { length: payload.len() as u64 });

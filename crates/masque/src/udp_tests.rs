@@ -147,6 +147,14 @@ fn section_6_1_payloads_that_do_not_fit_are_dropped() {
 fn extensions_can_allocate_contexts() {
     let mut flow = UdpFlow::new(Side::Client, QueueLimits::default());
     assert_eq!(flow.contexts_mut().allocate(), ContextId::new(2));
+    let context = ContextId::new(1).unwrap();
+    let datagram = Datagram::encode(context, b"abc");
+    let ignored = Received::Ignored(DropReason::UnknownContext);
+    assert_eq!(flow.receive_datagram(datagram.clone()), ignored);
+    flow.contexts_mut().register(context).unwrap();
+    let payload = Bytes::from_static(b"abc");
+    let received = Received::Extension(Datagram { context, payload });
+    assert_eq!(flow.receive_datagram(datagram), received);
 }
 
 proptest! {

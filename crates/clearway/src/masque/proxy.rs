@@ -168,7 +168,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
             };
             match received {
                 Received::Forward(payload) => self.send_to_target(&payload)?,
-                Received::Held | Received::Ignored(_) => {}
+                Received::Held | Received::Extension(_) | Received::Ignored(_) => {}
                 Received::Abort(error) => {
                     return Poll::Ready(Err(RelayEnd::Tunnel(TunnelError::Protocol(error))));
                 }

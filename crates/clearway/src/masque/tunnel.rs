@@ -175,7 +175,7 @@ impl UdpTunnel {
             };
             match received {
                 Received::Forward(payload) => return Poll::Ready(Ok(Some(payload))),
-                Received::Held | Received::Ignored(_) => {}
+                Received::Held | Received::Extension(_) | Received::Ignored(_) => {}
                 Received::Abort(error) => {
                     if let Some(send) = self.send.take() {
                         send.reset(error.code());

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::target::{IpScope, ScopeTarget};
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -149,6 +150,28 @@ fn routes_permit_by_address_and_protocol() {
         assert_eq!(routes.contains(ip(address), protocol), expected, "{address} {protocol}");
     }
     assert!(!Routes::default().contains(ip("10.0.0.1"), 6));
+}
+
+/// Tests the examples of RFC 9484 §8.1 and §8.3.
+#[test]
+fn routes_follow_the_scope() {
+    let scope =
+        |target: &str, protocol| IpScope { target: ScopeTarget::parse(target).unwrap(), protocol };
+    let routes = |scope: &IpScope, resolved: &[IpAddr], has_v6| {
+        Routes::for_scope(scope, resolved, true, has_v6).ranges().to_vec()
+    };
+    let all = [range("0.0.0.0", "255.255.255.255", 0)];
+    assert_eq!(routes(&IpScope::ANY, &[], false), all);
+    assert_eq!(routes(&IpScope::ANY, &[], true).len(), 2);
+    let prefix = scope("192.0.2.0/24", Some(6));
+    assert_eq!(routes(&prefix, &[], true), [range("192.0.2.0", "192.0.2.255", 6)]);
+    let name = scope("target.example.com", Some(17));
+    let resolved = [ip("2001:db8:3456::b"), ip("198.51.100.2"), ip("198.51.100.2")];
+    let v4 = range("198.51.100.2", "198.51.100.2", 17);
+    let v6 = range("2001:db8:3456::b", "2001:db8:3456::b", 17);
+    assert_eq!(routes(&name, &resolved, true), [v4, v6]);
+    assert_eq!(routes(&name, &resolved, false), [v4]);
+    assert_eq!(Routes::new(vec![v4, v6]).map(|routes| routes.ranges().len()), Ok(2));
 }
 
 fn address() -> impl Strategy<Value = IpAddr> {

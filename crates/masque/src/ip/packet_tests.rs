@@ -85,6 +85,18 @@ fn section_4_8_extension_headers_are_walked() {
     assert_eq!(IpHeader::parse(&whole[..47]), Err(PacketError::Length));
 }
 
+/// No protocol that is a scope is skipped as an extension header.
+#[test]
+fn extension_headers_are_those_that_scopes_exclude() {
+    for next in 0..=255 {
+        let payload = [59, 0, 1, 0, 0, 0, 0, 0];
+        let header = IpHeader::parse(&packet("2001:db8::1", "2001:db8::2", next, &payload));
+        let is_skipped = header.is_err_and(|error| error == PacketError::TooManyExtensions)
+            || header.is_ok_and(|header| header.protocol != next);
+        assert_eq!(is_skipped, crate::scope::EXTENSION_HEADERS.contains(&next), "{next}");
+    }
+}
+
 #[test]
 fn link_local_addresses_are_recognized() {
     let is_link_local = |source: &str, destination: &str| {

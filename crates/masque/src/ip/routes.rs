@@ -1,7 +1,10 @@
 use core::net::IpAddr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 use super::CapsuleFault;
 use super::packet::{ICMPV4, ICMPV6};
+use crate::target::{IpScope, ScopeTarget};
 
 /// An IP Address Range of a ROUTE_ADVERTISEMENT capsule (RFC 9484 §4.7.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,12 +34,12 @@ impl AddressRange {
     }
 }
 
-impl From<ipnet::IpNet> for AddressRange {
+impl From<IpNet> for AddressRange {
     /// Returns the addresses of the network, for all protocols.
-    fn from(network: ipnet::IpNet) -> Self {
+    fn from(network: IpNet) -> Self {
         let (start, end) = match network {
-            ipnet::IpNet::V4(network) => (network.network().into(), network.broadcast().into()),
-            ipnet::IpNet::V6(network) => (network.network().into(), network.broadcast().into()),
+            IpNet::V4(network) => (network.network().into(), network.broadcast().into()),
+            IpNet::V6(network) => (network.network().into(), network.broadcast().into()),
         };
         Self { start, end, protocol: 0 }
     }
@@ -84,6 +87,29 @@ impl Routes {
     pub fn sorted(mut ranges: Vec<AddressRange>) -> Result<Self, CapsuleFault> {
         ranges.sort_by_key(AddressRange::key);
         Self::new(ranges)
+    }
+
+    /// Returns the routes of a proxy for the scope of a request (RFC 9484 §4.6): all addresses of
+    /// each IP version that `has_v4` and `has_v6` permit, the prefix of the request, or the
+    /// addresses to which its name has resolved.
+    pub fn for_scope(scope: &IpScope, resolved: &[IpAddr], has_v4: bool, has_v6: bool) -> Self {
+        let all = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+        let networks: Vec<IpNet> = match &scope.target {
+            ScopeTarget::Any => all.to_vec(),
+            ScopeTarget::Prefix(prefix) => vec![*prefix],
+            ScopeTarget::Name(_) => resolved.iter().copied().map(IpNet::from).collect(),
+        };
+        let is_served = |network: &IpNet| match network {
+            IpNet::V4(_) => has_v4,
+            IpNet::V6(_) => has_v6,
+        };
+        let protocol = scope.protocol.unwrap_or(0);
+        let ranges = networks.into_iter().filter(is_served);
+        let ranges = ranges.map(|it| AddressRange { protocol, ..AddressRange::from(it) });
+        let mut ranges: Vec<AddressRange> = ranges.collect();
+        ranges.sort_by_key(AddressRange::key);
+        ranges.dedup();
+        Self(ranges)
     }
 
     /// Returns the ranges.

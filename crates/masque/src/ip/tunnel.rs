@@ -59,6 +59,10 @@ pub enum Origin {
 ///
 /// Packets that fail a check are dropped, and reported to their sender by ICMP where permitted, at
 /// most 100 times per second. The tunnel does not fragment.
+///
+/// Routes are what an endpoint offers, and wide. Which destinations a proxy permits inside of them
+/// is decided by [`Policy::check_destination`](crate::policy::Policy::check_destination) for each
+/// packet, in the hands of the tunnel's user.
 #[derive(Debug)]
 pub struct IpTunnel {
     side: Side,
@@ -247,7 +251,10 @@ impl IpTunnel {
             return self.abort(IpTunnelError::TruncatedDatagram);
         };
         if context != ContextId::PAYLOAD {
-            return self.ignore(IpDropReason::UnknownContext);
+            return match self.contexts.is_known(context) {
+                true => IpReceived::Extension(Datagram { context, payload }),
+                false => self.ignore(IpDropReason::UnknownContext),
+            };
         }
         let Ok(header) = IpHeader::parse(&payload) else {
             return self.ignore(IpDropReason::Malformed);

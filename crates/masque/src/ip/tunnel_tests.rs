@@ -277,7 +277,9 @@ fn malformed_capsules_and_datagrams_abort_the_tunnel() {
     assert_eq!(proxy.finish(), Err(IpTunnelError::CapsuleProtocol(CapsuleError::Truncated)));
     let other = Datagram::encode(ContextId::new(2).unwrap(), b"abc");
     let ignored = IpReceived::Ignored(IpDropReason::UnknownContext);
-    assert_eq!(proxy.receive_datagram(other, NOW), ignored);
+    assert_eq!(proxy.receive_datagram(other.clone(), NOW), ignored);
+    proxy.contexts_mut().register(ContextId::new(2).unwrap()).unwrap();
+    assert!(matches!(proxy.receive_datagram(other, NOW), IpReceived::Extension(_)));
     let ignored = IpReceived::Ignored(IpDropReason::Malformed);
     assert_eq!(from_peer(&mut proxy, &[0x45]), ignored);
     assert_eq!(proxy.contexts_mut().allocate(), ContextId::new(1));

@@ -1,5 +1,6 @@
 use core::fmt;
 use core::net::IpAddr;
+use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
@@ -76,8 +77,11 @@ impl Rule {
         self.ports.is_some()
     }
 
-    pub(super) fn matches_port(&self, port: u16) -> bool {
-        self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+    /// Returns whether the rule is for this port. Without a port, rules for ports do not match.
+    pub(super) fn matches_port(&self, port: Option<NonZeroU16>) -> bool {
+        let matches =
+            |ports: &RangeInclusive<u16>| port.is_some_and(|port| ports.contains(&port.get()));
+        self.ports.as_ref().is_none_or(matches)
     }
 
     pub(super) fn matches_name(&self, name: &Name) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use clearway_http3::{CapsuleError, Code};
 
+use crate::context::Datagram;
 use crate::ip::CapsuleFault;
 use crate::ip::control::{AssignedAddress, RequestedAddress};
 use crate::udp::Traffic;
@@ -15,6 +16,9 @@ pub enum IpReceived {
     /// Send this IP packet on, or process it. Its hop limit must not be decremented by the tunnel;
     /// a router that forwards it does so.
     Forward(Bytes),
+    /// A datagram of an extension, whose Context ID is
+    /// [registered](crate::context::Contexts::register).
+    Extension(Datagram),
     /// The packet was dropped. Send this HTTP Datagram, an ICMP message, to the peer.
     Reply {
         /// The payload of the HTTP Datagram.
@@ -58,7 +62,8 @@ pub enum IpSent {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum IpDropReason {
-    /// Its Context ID is not [`ContextId::PAYLOAD`](crate::context::ContextId::PAYLOAD).
+    /// Its Context ID is neither [`ContextId::PAYLOAD`](crate::context::ContextId::PAYLOAD) nor
+    /// registered.
     UnknownContext,
     /// Its header is malformed, or has a source route.
     Malformed,
