@@ -13,7 +13,7 @@ const INDENTATION: usize = 10;
 
 /// The headings of commands with many options, each with the names of its options. All other
 /// options are under "Options".
-const HEADINGS: [(&str, &str, &[&str]); 9] = [
+const HEADINGS: [(&str, &str, &[&str]); 14] = [
     (
         "get",
         "Certificates and sessions",
@@ -30,6 +30,19 @@ const HEADINGS: [(&str, &str, &[&str]); 9] = [
             "early-data",
         ],
     ),
+    ("get", "Proxy", &["proxy", "proxy-ca", "proxy-insecure", "proxy-user"]),
+    (
+        "proxy",
+        "Certificates and clients",
+        &["cert", "key", "save-cert", "client-ca", "client-certificate", "users", "open"],
+    ),
+    ("proxy", "Targets", &["allow", "deny", "only-allowed"]),
+    (
+        "proxy",
+        "Limits",
+        &["tunnels", "tunnels-per-client", "bandwidth", "bandwidth-per-client", "tunnel-idle"],
+    ),
+    ("proxy", "Restart and shutdown", &["hot-restart", "drain", "shutdown-timeout"]),
     ("get", "Requests", &["http09", "priority", "tunnel", "datagrams"]),
     ("get", "Connection", &["keep-alive", "rebind-after", "quic-versions", "quic-version"]),
     (

@@ -141,7 +141,7 @@ mod tests {
         let lines =
             shortfalls(&QlogSummary { disk, failed_handshakes: 10, unopened: 11, removed: 12 });
         let counts =
-            ["7 bytes", "8 records", "9 connections", "10 handshakes", "11 connections", "12 qlog"];
+            ["7 bytes", "8 records", "9 connections", "10 failed handshakes", "11 connections", "12 qlog"];
         assert_eq!(lines.len(), counts.len());
         for (line, count) in lines.iter().zip(counts) {
             assert!(line.contains(count), "{line}");

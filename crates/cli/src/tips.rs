@@ -14,10 +14,10 @@ struct Tip {
     tip: &'static str,
 }
 
-const TIPS: [Tip; 24] = [
+const TIPS: [Tip; 25] = [
     tip("", &["curl", "wget", "download"], "to download over HTTP/3: clearway get URL"),
     tip("", &["file-server", "http"], "Caddy's file-server is clearway serve DIR"),
-    tip("", &["reverse-proxy", "proxy"], "to balance QUIC servers: clearway balance"),
+    tip("", &["reverse-proxy", "lb"], "to balance QUIC servers: clearway balance"),
     tip("", &["netem", "tc"], "to impair a path: clearway link"),
     tip("get", &["--resolve", "--connect-to"], "use --connect HOST:PORT"),
     tip("get", &["--http3", "--http3-only"], "clearway get always uses HTTP/3; omit the option"),
@@ -33,6 +33,7 @@ const TIPS: [Tip; 24] = [
     tip("get", &["--ssl-sessions"], "curl's --ssl-sessions is --sessions FILE here"),
     tip("get", &["-Z", "--parallel"], "several URLs are always downloaded in parallel"),
     tip("get", &["--remote-name-all"], "-O applies to all URLs"),
+    tip("get", &["--preproxy", "--socks5"], "use --proxy https://HOST:PORT (MASQUE)"),
     tip("serve", &["-r", "--root", "--dir"], "the folder is an argument: clearway serve DIR"),
     tip("serve", &["--domain"], "use --host-name NAME; pass its certificate with --cert and --key"),
     tip("serve", &["-l", "--bind", "--address"], "use --listen ADDR, such as 0.0.0.0:443"),
