@@ -70,7 +70,7 @@ pub enum RelayEnd {
 /// Until the target has sent something, only a few datagrams are sent to it
 /// ([`UnansweredGuard`]): a proxy must not help to flood hosts that do not want its datagrams.
 ///
-/// `permits` is asked for each datagram, in either direction, with its length in bytes. Those that
+/// `permits` is called for each datagram, in either direction, with its length in bytes. Those that
 /// it does not permit are dropped.
 ///
 /// # Cancel safety
@@ -103,11 +103,10 @@ pub async fn relay_udp(
             return Poll::Ready(end);
         }
         while idle.as_mut().poll(context).is_ready() {
-            let deadline = relay.active_at + options.idle_timeout;
-            if deadline <= Instant::now() {
-                return Poll::Ready(RelayEnd::Idle);
+            match relay.active_at.checked_add(options.idle_timeout) {
+                Some(deadline) if deadline > Instant::now() => idle.as_mut().reset(deadline),
+                _ => return Poll::Ready(RelayEnd::Idle),
             }
-            idle.as_mut().reset(deadline);
         }
         Poll::Pending
     })

@@ -433,6 +433,3 @@ impl Served {
         self.status.is_success()
     }
 }
-
-/// The code with which a proxy resets tunnels that it cannot continue.
-pub(super) const BROKEN: Code = Code::CONNECT_ERROR;

@@ -10,11 +10,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::service::BROKEN;
-use crate::http3::{Error, RecvBody, Responder, SendBody};
+use crate::http3::{Code, Error, RecvBody, Responder, SendBody};
 
 /// Number of bytes to read from a TCP connection at once.
 const READ: usize = 64 << 10;
+
+/// The code with which a proxy resets tunnels that it cannot continue (RFC 9114 §4.4).
+const BROKEN: Code = Code::CONNECT_ERROR;
 
 /// The reason why a TCP tunnel ended before both directions were closed.
 #[derive(Debug)]

@@ -77,6 +77,25 @@ fn idle_tunnels_are_closed() {
     });
 }
 
+#[test]
+fn the_idle_timeout_may_have_any_value() {
+    run(async {
+        let mut setup = Setup::default();
+        setup.options.idle_timeout = Duration::ZERO;
+        let proxied = Proxied::with(setup).await;
+        let mut tunnel = proxied.tunnel(echo().await).await;
+        assert_eq!(tunnel.receive().await.unwrap(), None);
+        assert!(matches!(proxied.end().await.1, RelayEnd::Idle));
+
+        let mut setup = Setup::default();
+        setup.options.idle_timeout = Duration::MAX;
+        let proxied = Proxied::with(setup).await;
+        let mut tunnel = proxied.tunnel(echo().await).await;
+        tunnel.send(b"hello").unwrap();
+        assert_eq!(tunnel.receive().await.unwrap().unwrap(), "hello");
+    });
+}
+
 /// A closed port, which ICMP reports, does not end the tunnel.
 #[test]
 fn a_target_may_appear_later() {
