@@ -7,13 +7,14 @@ use std::process::Command;
 use crate::command::{self, cargo};
 
 /// Cargo's arguments for each feature set: the package and its features.
-const SETS: [&[&str]; 10] = [
+const SETS: [&[&str]; 11] = [
     &["clearway"],
     &["clearway", "--no-default-features", "--features", "ring"],
     &["clearway", "--no-default-features", "--features", "aws-lc-rs"],
     &["clearway", "--no-default-features", "--features", "ring,http3"],
     &["clearway", "--no-default-features", "--features", "aws-lc-rs,qlog"],
     &["clearway", "--no-default-features", "--features", "ring,native-roots,quic-lb"],
+    &["clearway", "--no-default-features", "--features", "ring,masque"],
     &["clearway", "--all-features"],
     &["clearway-wire"],
     &["clearway-http3", "--no-default-features"],

@@ -140,8 +140,14 @@ mod tests {
             Finished { is_complete: false, waiting_bytes: 7, records_dropped: 8, logs_dropped: 9 };
         let lines =
             shortfalls(&QlogSummary { disk, failed_handshakes: 10, unopened: 11, removed: 12 });
-        let counts =
-            ["7 bytes", "8 records", "9 connections", "10 failed handshakes", "11 connections", "12 qlog"];
+        let counts = [
+            "7 bytes",
+            "8 records",
+            "9 connections",
+            "10 failed handshakes",
+            "11 connections",
+            "12 qlog",
+        ];
         assert_eq!(lines.len(), counts.len());
         for (line, count) in lines.iter().zip(counts) {
             assert!(line.contains(count), "{line}");

@@ -283,7 +283,11 @@ fn configs_that_cannot_be() {
     let changed = WHOLE
         .replace("{ 0 = \"0a01\", ", "{ ")
         .replace("server-id-length = 2\nnonce-length = 14", without_room);
-    says(&wrong(&changed), "invalid connection ID length 21: expected at most 20 octets", "further-octets = 0");
+    says(
+        &wrong(&changed),
+        "invalid connection ID length 21: expected at most 20 octets",
+        "further-octets = 0",
+    );
     let key = "\"8f95f09245765f80256934e50c66207f\"";
     says(&change(key, "»\"8f95\""), "32 hexadecimal digits", "openssl rand -hex 16");
     let message = change(key, "»\"8f95f09245765f80256934e50c66207g\"");
