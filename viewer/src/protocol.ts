@@ -89,7 +89,8 @@ export type PacketsHeader = {
   number: ColumnPlace,
   /** Sizes in bytes; 0: unknown. */
   size: ColumnPlace,
-  /** The offset in `text` at which the frames of each packet begin, followed by the offset at which those of the last packet end. */
+  /** The offset in `text` at which the frames of each packet begin, followed by the offset at
+   * which those of the last packet end. */
   frames: ColumnPlace,
 };
 
@@ -179,7 +180,8 @@ export type Rows = {
   series: { [key in string]: Array<[number, number | null]> },
   /** For each lane, new segments: begin, end and state; end null: it has not ended. */
   lanes: { [key in string]: Array<[number, number | null, string]> },
-  /** For each kind of mark, new marks: time, and the number of packets that each represents; null: one. */
+  /** For each kind of mark, new marks: time, and the number of packets that each represents;
+   * null: one. */
   marks: { [key in string]: Array<[number, number | null]> },
   /** How the connection ended; null if it is still open. */
   ending: Ending | null,
