@@ -14,7 +14,8 @@
 //!
 //! The cargo feature `transport` adds `QuicStreams`, which implements the trait for a connection of
 //! `clearway-transport`; `conformance` adds tests of the trait's contract for any other
-//! implementation.
+//! implementation; `field-sections` adds `field_section`, which encodes and decodes field sections
+//! without a connection.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -74,6 +75,8 @@ mod connection;
 mod datagram;
 mod error;
 mod event;
+#[cfg(any(test, feature = "field-sections"))]
+pub mod field_section;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -1,0 +1,52 @@
+use clearway_probe::quic::{Frame, Progress};
+use clearway_probe::run::{RunError, connect};
+use clearway_probe::script::{Condition, Script};
+
+use crate::support::{options, target};
+
+#[test]
+fn a_request_is_answered() {
+    let script = Script::http3()
+        .get(0, "/")
+        .expect(vec![Condition::response(0, &[200])])
+        .wait(Condition::Finished { stream: 0 })
+        .get(4, "/missing")
+        .expect(vec![Condition::response(4, &[404])])
+        .expect(vec![Condition::Alive {}]);
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(report.is_passed(), "{report}");
+    assert_eq!(report.progress, Progress::Confirmed);
+    assert_eq!((report.status(0), report.status(4)), (Some(200), Some(404)));
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["alpn"], "h3");
+    assert!(json["packets"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn a_violation_is_detected() {
+    let script = Script::quic()
+        .frames(vec![Frame::HandshakeDone {}])
+        .expect(vec![Condition::transport_close(&["PROTOCOL_VIOLATION"])]);
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(report.is_passed(), "{report}");
+}
+
+#[test]
+fn what_is_accepted_fails_an_expectation() {
+    let script = Script::quic().frames(vec![Frame::Ping {}]).step(clearway_probe::script::Step::Expect {
+        any: vec![Condition::transport_close(&[])],
+        none: Vec::new(),
+        milliseconds: Some(100),
+    });
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(!report.is_passed());
+    assert_eq!(report.steps.last().unwrap().detail, "accepted silently");
+}
+
+#[test]
+fn a_closed_port_is_reported() {
+    let mut target = target();
+    target.address.set_port(1);
+    let error = connect(&target, &Script::quic(), &options()).unwrap_err();
+    assert!(matches!(error, RunError::CannotConnect { .. }), "{error}");
+}
