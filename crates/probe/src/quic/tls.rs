@@ -1,7 +1,7 @@
 //! TLS 1.3 with rustls.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, Resumption};
@@ -56,15 +56,10 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Session tickets of a client, shared by all clones.
-#[derive(Clone, Debug)]
-pub struct SessionCache(Arc<ClientSessionMemoryCache>);
-
-impl Default for SessionCache {
-    fn default() -> Self {
-        Self(Arc::new(ClientSessionMemoryCache::new(SESSIONS)))
-    }
-}
+/// Session tickets of a client, shared by all clones. All connections with a cache trust the same certificates:
+/// those that the first one trusts.
+#[derive(Clone, Debug, Default)]
+pub struct SessionCache(Arc<OnceLock<ClientConfig>>);
 
 /// Returns the cryptographic library, with X25519 first, so that a ClientHello fits in one packet.
 fn provider() -> Arc<CryptoProvider> {
@@ -78,20 +73,32 @@ fn protocols(config: &Config) -> Vec<Vec<u8>> {
     config.alpn.iter().map(|protocol| protocol.bytes().to_vec()).collect()
 }
 
-/// Starts a client's handshake with these encoded transport parameters.
-pub(super) fn client(config: &Config, parameters: Vec<u8>) -> Result<Connection, Error> {
+fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = provider();
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&TLS13])?;
-    let mut tls = match &config.trust {
+    let builder =
+        ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut tls = match trust {
         Trust::Roots(roots) => builder.with_root_certificates(roots.clone()).with_no_client_auth(),
         Trust::Anyone => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
             .with_no_client_auth(),
     };
+    tls.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(SESSIONS)));
+    Ok(tls)
+}
+
+/// Starts a client's handshake with these encoded transport parameters.
+pub(super) fn client(config: &Config, parameters: Vec<u8>) -> Result<Connection, Error> {
+    // rustls resumes only sessions whose certificate verifier is the same object.
+    let mut tls = match config.sessions.0.get() {
+        Some(first) => first.clone(),
+        None => {
+            let new = client_config(&config.trust)?;
+            config.sessions.0.get_or_init(|| new).clone()
+        }
+    };
     tls.alpn_protocols = protocols(config);
-    tls.resumption = Resumption::store(config.sessions.0.clone());
     tls.enable_early_data = config.early_data;
     let name = ServerName::try_from(config.server_name.clone())
         .map_err(|_| Error::General(format!("{:?} is not a host name", config.server_name)))?;

@@ -69,7 +69,7 @@ impl Driver {
     }
 
     /// Returns the status of the final response on a stream.
-    fn status(&self, stream: u64) -> Option<u16> {
+    pub(super) fn status(&self, stream: u64) -> Option<u16> {
         let state = self.endpoint.stream(stream)?;
         let received = http3::read(stream, state);
         received.frames.iter().filter_map(http3::ReceivedFrame::status).find(|status| *status >= 200)

@@ -158,7 +158,15 @@ impl Driver {
         }
         // An endpoint that is still waiting may only claim that the time is over if it is.
         let found = any.iter().find(|condition| self.holds(condition, over));
-        found.map(ToString::to_string).ok_or_else(|| self.what_happened())
+        match found {
+            Some(Condition::Close { .. } | Condition::Reset { .. }) => Ok(self.what_happened()),
+            Some(Condition::Response { stream, .. }) => {
+                let status = self.status(*stream).map_or_else(String::new, |status| format!(" {status}"));
+                Ok(format!("response{status} on stream {stream}"))
+            }
+            Some(found) => Ok(found.to_string()),
+            None => Err(self.what_happened()),
+        }
     }
 
     /// Describes what happened in place of what was expected.

@@ -50,3 +50,14 @@ fn a_closed_port_is_reported() {
     let error = connect(&target, &Script::quic(), &options()).unwrap_err();
     assert!(matches!(error, RunError::CannotConnect { .. }), "{error}");
 }
+
+#[test]
+fn early_data_is_accepted() {
+    let script = Script::during(Progress::Start)
+        .connect(|it| it.early_data = true)
+        .stream(2, b"\0\x04\0", false)
+        .get(0, "/")
+        .expect(vec![Condition::response(0, &[200])]);
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(report.is_passed() && report.early_data_accepted, "{report}");
+}

@@ -34,7 +34,7 @@ fn start() -> Shared {
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(async {
-        let config = ServerConfig::new(vec![certified.cert.into()], key.into());
+        let config = ServerConfig::new(vec![certified.cert.into()], key.into()).early_data(true);
         Arc::new(Server::bind("127.0.0.1:0".parse().unwrap(), config).unwrap())
     });
     let address = server.local_address();
