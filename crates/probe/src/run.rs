@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::script::{Condition, Connect, Script, Step, Token};
 use driver::{Driver, Sockets};
 
-/// Maximum number of clients' addresses that a listener remembers.
+/// Maximum number of connection IDs that a listener remembers.
 const MAX_SEEN: usize = 10_000;
 
 /// A server to connect to.
@@ -215,8 +215,8 @@ pub struct Listener {
     socket: UdpSocket,
     address: SocketAddr,
     identity: Identity,
-    /// The addresses of earlier clients, whose late packets are ignored.
-    seen: Mutex<HashSet<SocketAddr>>,
+    /// The connection IDs of earlier connections, whose late packets are ignored.
+    seen: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl Listener {
@@ -253,16 +253,16 @@ impl Listener {
         let seen = self.seen.lock().map(|seen| seen.clone()).unwrap_or_default();
         let failed = |source| RunError::Socket { address: self.address, source };
         let socket = self.socket.try_clone().map_err(failed)?;
-        let sockets = Sockets::listen(socket, seen);
+        let sockets = Sockets::listen(socket, seen, endpoint.connection_ids().0.len());
         let mut driver = Driver::new(endpoint, sockets, self.address.to_string(), options.clone());
         driver.begin(&script.connect)?;
-        if let (Some(peer), Ok(mut seen)) = (driver.peer(), self.seen.lock())
-            && seen.len() < MAX_SEEN
-        {
-            seen.insert(peer);
-        }
         driver.execute(&script.steps);
         driver.finish();
+        if let Ok(mut seen) = self.seen.lock()
+            && seen.len() < MAX_SEEN
+        {
+            seen.extend(driver.endpoint().own_ids());
+        }
         Ok(driver.into_report())
     }
 }

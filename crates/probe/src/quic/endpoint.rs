@@ -374,6 +374,12 @@ impl Endpoint {
         (&self.source, &self.destination)
     }
 
+    /// Returns the Destination Connection IDs of the peer's packets, except those of NEW_CONNECTION_ID frames.
+    pub(crate) fn own_ids(&self) -> impl Iterator<Item = Vec<u8>> {
+        let ids = [&self.source, &self.original_destination].into_iter().chain(&self.retry_source);
+        ids.filter(|id| !id.is_empty()).cloned()
+    }
+
     /// Returns whether everything that was sent has been acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         self.out.is_empty() && self.spaces.iter().all(Space::is_idle)

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use clearway_units::{Random, Timestamp};
+use clearway_wire::header::Invariant;
 
 use super::{Options, RunError, seed};
 use crate::http3;
@@ -30,19 +31,22 @@ pub(super) struct Sockets {
     peer: Option<SocketAddr>,
     /// Whether the sockets are connected to the peer.
     is_connected: bool,
-    ignored: HashSet<SocketAddr>,
+    /// The connection IDs of earlier connections, whose late packets are ignored.
+    ignored: HashSet<Vec<u8>>,
+    /// The length of the connection IDs that the endpoint issues.
+    id_length: usize,
 }
 
 impl Sockets {
     pub(super) fn connect(peer: SocketAddr) -> Result<Self, RunError> {
         let mut sockets =
-            Self { all: Vec::new(), peer: Some(peer), is_connected: true, ignored: HashSet::new() };
+            Self { all: Vec::new(), peer: Some(peer), is_connected: true, ignored: HashSet::new(), id_length: 0 };
         sockets.open().map_err(|source| RunError::Socket { address: peer, source })?;
         Ok(sockets)
     }
 
-    pub(super) fn listen(socket: UdpSocket, ignored: HashSet<SocketAddr>) -> Self {
-        Self { all: vec![socket], peer: None, is_connected: false, ignored }
+    pub(super) fn listen(socket: UdpSocket, ignored: HashSet<Vec<u8>>, id_length: usize) -> Self {
+        Self { all: vec![socket], peer: None, is_connected: false, ignored, id_length }
     }
 
     /// Opens another socket to the peer.
@@ -76,12 +80,15 @@ impl Sockets {
         for (path, socket) in self.all.iter().enumerate() {
             socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
             match socket.recv_from(buffer) {
-                Ok((_, from)) if self.ignored.contains(&from) => {}
                 Ok((length, from)) => {
-                    if !self.is_connected {
-                        self.peer = Some(from);
+                    let bytes = buffer.get(..length).unwrap_or_default();
+                    if self.is_connected {
+                        return Ok(Some((path, length)));
                     }
-                    return Ok(Some((path, length)));
+                    if is_of_connection(bytes, &self.ignored, self.id_length, self.peer.is_some()) {
+                        self.peer = Some(from);
+                        return Ok(Some((path, length)));
+                    }
                 }
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
@@ -89,6 +96,14 @@ impl Sockets {
         }
         Ok(None)
     }
+}
+
+/// Returns whether a server's datagram belongs to the current connection. Without a client (`has_peer`), only a long
+/// header can begin one.
+fn is_of_connection(bytes: &[u8], ignored: &HashSet<Vec<u8>>, id_length: usize, has_peer: bool) -> bool {
+    let Ok(header) = Invariant::decode(bytes, id_length) else { return has_peer };
+    let is_long = matches!(header, Invariant::Long { .. });
+    (has_peer || is_long) && !ignored.contains(header.destination_connection_id())
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -130,10 +145,6 @@ impl Driver {
 
     pub(super) const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
-    }
-
-    pub(super) const fn peer(&self) -> Option<SocketAddr> {
-        self.sockets.peer
     }
 
     pub(super) fn now(&self) -> Timestamp {
