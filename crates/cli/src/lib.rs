@@ -27,6 +27,7 @@ mod live;
 mod log;
 mod manual;
 mod observers;
+mod probe;
 mod proxy;
 mod qlog;
 mod qlog_files;
@@ -71,6 +72,7 @@ enum Command {
     Link(Box<link::LinkCommand>),
     Proxy(Box<proxy::ProxyCommand>),
     Lab(Box<lab::LabCommand>),
+    Probe(Box<probe::ProbeCommand>),
     View(Box<view::ViewCommand>),
     Qlog(qlog::QlogCommand),
     Completions(completions::CompletionsCommand),
@@ -164,6 +166,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Link(command) => link::run(*command).await,
         Command::Proxy(command) => proxy::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
+        Command::Probe(command) => probe::run(*command).await,
         Command::View(command) => view::run(*command).await,
         Command::Qlog(command) => qlog::run(&command),
         Command::Completions(command) => completions::run(&command),

@@ -9,6 +9,7 @@ mod client;
 mod server;
 mod suite;
 
+use core::fmt;
 use core::time::Duration;
 
 use serde::Serialize;
@@ -112,6 +113,21 @@ pub struct CheckResult {
     /// The duration in milliseconds.
     #[serde(rename = "duration_ms", serialize_with = "crate::quic::milliseconds")]
     pub duration: Duration,
+}
+
+impl fmt::Display for CheckResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.verdict {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "FAILED",
+            Verdict::NotApplicable => "n/a   ",
+        };
+        write!(f, "{mark} {} ({}): {}", self.name, self.reference, self.detail)?;
+        if self.verdict == Verdict::Failed {
+            write!(f, "\n       sent: {}\n       allowed: {}", self.sends, self.allowed.join("; "))?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ impl Default for Suite {
 }
 
 impl Suite {
-    /// Returns those of `checks` that are to be run.
-    fn select(&self, checks: Vec<Check>) -> Vec<Check> {
+    /// Returns those of `checks` that run.
+    pub fn select(&self, checks: Vec<Check>) -> Vec<Check> {
         let is_selected = |check: &Check| self.only.as_ref().is_none_or(|part| check.name.contains(part.as_str()));
         checks.into_iter().filter(is_selected).collect()
     }
@@ -74,19 +74,17 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for check in &self.checks {
-            let mark = match check.verdict {
-                Verdict::Passed => "passed",
-                Verdict::Failed => "FAILED",
-                Verdict::NotApplicable => "n/a   ",
-            };
-            writeln!(f, "{mark} {} ({}): {}", check.name, check.reference, check.detail)?;
-            if check.verdict == Verdict::Failed {
-                writeln!(f, "       sent: {}", check.sends)?;
-                writeln!(f, "       allowed: {}", check.allowed.join("; "))?;
-            }
+            writeln!(f, "{check}")?;
         }
+        f.write_str(&self.totals())
+    }
+}
+
+impl Summary {
+    /// Returns the totals in one line.
+    pub fn totals(&self) -> String {
         let Self { passed, failed, not_applicable, .. } = self;
-        write!(f, "{passed} passed, {failed} failed, {not_applicable} not applicable")
+        format!("{passed} passed, {failed} failed, {not_applicable} not applicable")
     }
 }
 

@@ -24,12 +24,14 @@ const SESSIONS: usize = 8;
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: Arc<PrivateKeyDer<'static>>,
+    /// A self-signed certificate in PEM.
+    pem: Option<String>,
 }
 
 impl Identity {
     /// Uses an existing certificate chain and its key.
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
-        Self { chain, key: Arc::new(key) }
+        Self { chain, key: Arc::new(key), pem: None }
     }
 
     /// Creates a self-signed certificate for `names`.
@@ -41,7 +43,13 @@ impl Identity {
         let certified = rcgen::generate_simple_self_signed(names)
             .map_err(|error| format!("cannot create a certificate: {error}"))?;
         let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-        Ok(Self::new(vec![certified.cert.der().clone()], key.into()))
+        let identity = Self::new(vec![certified.cert.der().clone()], key.into());
+        Ok(Self { pem: Some(certified.cert.pem()), ..identity })
+    }
+
+    /// Returns a self-signed certificate in PEM, for clients that are to trust it.
+    pub fn pem(&self) -> Option<&str> {
+        self.pem.as_deref()
     }
 
     /// Returns the certificate chain, the server's own certificate first.
