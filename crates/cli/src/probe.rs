@@ -130,7 +130,8 @@ fn script(command: &ProbeCommand) -> Result<Script, Failure> {
             Failure::new(format!("cannot use {}: {error}", file.display())).with_exit_status(USAGE)
         }),
         (None, Some(file)) => qlog::replay(&read(file)?).map_err(|error| {
-            Failure::new(format!("cannot replay {}: {error}", file.display())).with_exit_status(USAGE)
+            Failure::new(format!("cannot replay {}: {error}", file.display()))
+                .with_exit_status(USAGE)
         }),
         (None, None) => {
             use clearway_probe::script::Condition;
@@ -189,7 +190,9 @@ async fn blocking<T: Send + 'static>(
 fn failure(error: &RunError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {
-        RunError::CannotConnect { .. } | RunError::NoClient => failure.with_exit_status(UNREACHABLE),
+        RunError::CannotConnect { .. } | RunError::NoClient => {
+            failure.with_exit_status(UNREACHABLE)
+        }
         _ => failure,
     }
 }

@@ -75,11 +75,11 @@ impl Check {
     /// Returns the results that pass.
     pub fn allowed(&self) -> Vec<Condition> {
         let steps = self.script().steps;
-        let expectations = steps.into_iter().filter_map(|step| match step {
+        let mut expectations = steps.into_iter().rev().filter_map(|step| match step {
             Step::Expect { any, .. } => Some(any),
             _ => None,
         });
-        expectations.last().unwrap_or_default()
+        expectations.next().unwrap_or_default()
     }
 }
 
@@ -124,7 +124,12 @@ impl fmt::Display for CheckResult {
         };
         write!(f, "{mark} {} ({}): {}", self.name, self.reference, self.detail)?;
         if self.verdict == Verdict::Failed {
-            write!(f, "\n       sent: {}\n       allowed: {}", self.sends, self.allowed.join("; "))?;
+            write!(
+                f,
+                "\n       sent: {}\n       allowed: {}",
+                self.sends,
+                self.allowed.join("; ")
+            )?;
         }
         Ok(())
     }

@@ -19,13 +19,19 @@ fn every_check_expects_something_and_has_a_toml_form() {
     for check in server_checks().iter().chain(&client_checks()) {
         assert!(!check.allowed().is_empty(), "{}", check.name);
         assert!(check.reference.starts_with("RFC "), "{}: {}", check.name, check.reference);
-        let is_name = check.name.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-');
+        let is_name = check
+            .name
+            .chars()
+            .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-');
         assert!(is_name, "{}", check.name);
         let script = check.script();
         let text = script.to_toml().unwrap();
         assert_eq!(Script::from_toml(&text).unwrap(), script, "{}", check.name);
         for condition in check.allowed() {
-            let (Condition::Close { codes, .. } | Condition::Reset { codes, .. }) = condition else { continue };
+            let (Condition::Close { codes, .. } | Condition::Reset { codes, .. }) = condition
+            else {
+                continue;
+            };
             for code in codes {
                 assert!(crate::error_codes::number(&code).is_some(), "{}: {code}", check.name);
             }

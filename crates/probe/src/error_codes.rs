@@ -43,8 +43,8 @@ const ALERTS: [(&str, u64); 14] = [
 ];
 
 const HTTP3: [u64; 21] = [
-    0x33, 0x100, 0x101, 0x102, 0x103, 0x104, 0x105, 0x106, 0x107, 0x108, 0x109, 0x10a, 0x10b, 0x10c,
-    0x10d, 0x10e, 0x10f, 0x110, 0x200, 0x201, 0x202,
+    0x33, 0x100, 0x101, 0x102, 0x103, 0x104, 0x105, 0x106, 0x107, 0x108, 0x109, 0x10a, 0x10b,
+    0x10c, 0x10d, 0x10e, 0x10f, 0x110, 0x200, 0x201, 0x202,
 ];
 
 /// Returns the number of an error code: a name of the RFCs, or a number in decimal or hexadecimal.
@@ -85,8 +85,14 @@ mod tests {
         assert_eq!(number("H3_FRAME_UNEXPECTED"), Some(0x105));
         assert_eq!((number("0x10"), number("17"), number("NONSENSE")), (Some(16), Some(17), None));
         assert_eq!(transport(0x178), "CRYPTO_ERROR (no_application_protocol)");
-        assert_eq!((transport(0x1ff), transport(0x77)), ("CRYPTO_ERROR (alert 255)".into(), "0x77".into()));
-        assert_eq!((application(0x202), application(9)), ("QPACK_DECODER_STREAM_ERROR".into(), "0x9".into()));
+        assert_eq!(
+            (transport(0x1ff), transport(0x77)),
+            ("CRYPTO_ERROR (alert 255)".into(), "0x77".into())
+        );
+        assert_eq!(
+            (application(0x202), application(9)),
+            ("QPACK_DECODER_STREAM_ERROR".into(), "0x9".into())
+        );
         for code in HTTP3 {
             assert!(number(&application(code)) == Some(code), "{code:#x}");
         }

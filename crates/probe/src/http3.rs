@@ -118,7 +118,8 @@ impl ReceivedFrame {
 /// A stream as HTTP/3 sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ReceivedStream {
-    /// The stream's purpose: request, control, push, qpack-encoder, qpack-decoder, or unknown.
+    /// The stream's purpose: request, control, push, qpack-encoder, qpack-decoder, or unknown; sent if the
+    /// peer has sent nothing.
     pub purpose: &'static str,
     /// The frames, at most 1,000. QPACK and unknown streams have none.
     pub frames: Vec<ReceivedFrame>,
@@ -127,7 +128,9 @@ pub struct ReceivedStream {
 /// Reads the frames that a peer has sent on a stream so far.
 pub fn read(id: u64, stream: &StreamState) -> ReceivedStream {
     let mut reader = Reader::new(stream.data());
-    let purpose = if id & 2 == 0 {
+    let purpose = if stream.data().is_empty() && stream.sent() > 0 {
+        "sent"
+    } else if id & 2 == 0 {
         "request"
     } else {
         match VarInt::decode(&mut reader, "Stream Type").map(VarInt::get) {
@@ -154,7 +157,8 @@ fn read_frames(reader: &mut Reader<'_>) -> Vec<ReceivedFrame> {
         let length = VarInt::decode(reader, "Length");
         let (Ok(kind), Ok(length)) = (kind, length) else { break };
         let (kind, length) = (kind.get(), length.get());
-        let whole = usize::try_from(length).ok().and_then(|length| reader.bytes(length, "Payload").ok());
+        let whole =
+            usize::try_from(length).ok().and_then(|length| reader.bytes(length, "Payload").ok());
         let payload = whole.unwrap_or_else(|| reader.take_rest());
         let fields = match (kind, whole) {
             (HEADERS, Some(section)) => read_section(section),
@@ -196,7 +200,8 @@ mod tests {
     #[test]
     fn literal_sections_can_be_decoded() {
         let long = [b'x'; 300];
-        let fields = [(b":method".as_slice(), b"GET".as_slice()), (b"Upper", b"a\nb"), (&long, &long)];
+        let fields =
+            [(b":method".as_slice(), b"GET".as_slice()), (b"Upper", b"a\nb"), (&long, &long)];
         let decoded = field_section::decode(&literal_section(fields), 10_000).unwrap();
         let decoded: Vec<_> = decoded.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         assert_eq!(decoded, fields);
@@ -204,12 +209,16 @@ mod tests {
 
     #[test]
     fn frames_of_a_response() {
-        let mut bytes = frame(HEADERS, &field_section::encode([(b":status".as_slice(), b"404".as_slice())]));
+        let mut bytes =
+            frame(HEADERS, &field_section::encode([(b":status".as_slice(), b"404".as_slice())]));
         bytes.extend(frame(DATA, b"not here"));
         bytes.extend(frame(0x21, &[0; 500]).get(..100).unwrap());
         let frames = read_frames(&mut Reader::new(&bytes));
         assert_eq!(frames.len(), 3);
-        assert_eq!((frames[0].status(), frames[1].payload.bytes()), (Some(404), b"not here".as_slice()));
+        assert_eq!(
+            (frames[0].status(), frames[1].payload.bytes()),
+            (Some(404), b"not here".as_slice())
+        );
         assert_eq!((frames[2].length, frames[2].payload.len()), (500, 97));
     }
 

@@ -105,7 +105,12 @@ impl Impairments {
     }
 
     /// Returns the datagrams that arrive now because of a datagram that was sent or received now: none, one or two.
-    pub(crate) fn apply(&mut self, now: Timestamp, direction: Direction, (path, mut bytes): Carried) -> Vec<Carried> {
+    pub(crate) fn apply(
+        &mut self,
+        now: Timestamp,
+        direction: Direction,
+        (path, mut bytes): Carried,
+    ) -> Vec<Carried> {
         let action = self.action(direction, &bytes);
         match action {
             None => vec![(path, bytes)],
@@ -136,7 +141,8 @@ impl Impairments {
     fn action(&mut self, direction: Direction, bytes: &[u8]) -> Option<Impairment> {
         let level = level_of(bytes);
         for rule in &mut self.rules {
-            let matches = rule.direction == direction && rule.level.is_none_or(|it| Some(it) == level);
+            let matches =
+                rule.direction == direction && rule.level.is_none_or(|it| Some(it) == level);
             if !matches || rule.count == Some(0) {
                 continue;
             }
@@ -191,7 +197,8 @@ mod tests {
         all.set(vec![drop, ImpairmentRule::new(Direction::Received, delay)]);
         let now = Timestamp::ORIGIN;
         let initial = || (0, vec![0xc0, 1, 2, 3]);
-        let counts: Vec<_> = (0..3).map(|_| all.apply(now, Direction::Sent, initial()).len()).collect();
+        let counts: Vec<_> =
+            (0..3).map(|_| all.apply(now, Direction::Sent, initial()).len()).collect();
         assert_eq!((counts, all.dropped()), (vec![1, 0, 1], 1));
         assert!(all.apply(now, Direction::Received, initial()).is_empty());
         assert!(all.due(now).is_none());

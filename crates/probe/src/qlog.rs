@@ -100,14 +100,17 @@ fn frame(frame: &Frame) -> Value {
 }
 
 fn fields(frame: &Frame) -> Value {
-    let number = |value: &Quantity| value.constant().map_or_else(|| value.to_string().into(), Value::from);
+    let number =
+        |value: &Quantity| value.constant().map_or_else(|| value.to_string().into(), Value::from);
     let raw = |data: &crate::Data| json!({ "length": data.len(), "payload_length": data.len(), "data": hex(data.bytes()) });
     let way = |way: &Way| match way {
         Way::Bidi => "bidirectional",
         Way::Uni => "unidirectional",
     };
     match frame {
-        Frame::Padding { length } => json!({ "raw": { "length": length, "payload_length": length } }),
+        Frame::Padding { length } => {
+            json!({ "raw": { "length": length, "payload_length": length } })
+        }
         Frame::Ping {} | Frame::HandshakeDone {} | Frame::ImmediateAck {} => json!({}),
         Frame::Ack { largest, delay, first_range, ranges, .. } => {
             let constant = |value: &Quantity| value.constant().unwrap_or(0);
@@ -141,19 +144,25 @@ fn fields(frame: &Frame) -> Value {
         Frame::MaxStreamData { stream, maximum } => {
             json!({ "stream_id": number(stream), "maximum": number(maximum) })
         }
-        Frame::MaxStreams { way: it, maximum } => json!({ "stream_type": way(it), "maximum": number(maximum) }),
+        Frame::MaxStreams { way: it, maximum } => {
+            json!({ "stream_type": way(it), "maximum": number(maximum) })
+        }
         Frame::DataBlocked { limit } => json!({ "limit": number(limit) }),
         Frame::StreamDataBlocked { stream, limit } => {
             json!({ "stream_id": number(stream), "limit": number(limit) })
         }
-        Frame::StreamsBlocked { way: it, limit } => json!({ "stream_type": way(it), "limit": number(limit) }),
+        Frame::StreamsBlocked { way: it, limit } => {
+            json!({ "stream_type": way(it), "limit": number(limit) })
+        }
         Frame::NewConnectionId { sequence, retire_prior_to, id, token } => json!({
             "sequence_number": number(sequence), "retire_prior_to": number(retire_prior_to),
             "connection_id_length": id.len(), "connection_id": hex(id.bytes()),
             "stateless_reset_token": hex(token.bytes()),
         }),
         Frame::RetireConnectionId { sequence } => json!({ "sequence_number": number(sequence) }),
-        Frame::PathChallenge { data } | Frame::PathResponse { data } => json!({ "data": hex(data.bytes()) }),
+        Frame::PathChallenge { data } | Frame::PathResponse { data } => {
+            json!({ "data": hex(data.bytes()) })
+        }
         Frame::ConnectionClose { layer, code, frame_type, reason } => {
             let space = match layer {
                 CloseLayer::Transport => "transport",

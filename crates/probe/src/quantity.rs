@@ -191,8 +191,13 @@ mod tests {
         let values = |base| if base == Base::MaxData { 100 } else { 0 };
         let resolve = |text: &str| text.parse::<Quantity>().unwrap().resolve(&values);
         assert_eq!([resolve("7"), resolve("0x10"), resolve("H3_NO_ERROR")], [7, 16, 256]);
-        assert_eq!([resolve("max_data"), resolve("max_data + 2"), resolve("max_data-1")], [100, 102, 99]);
-        assert!("window+1".parse::<Quantity>().is_err() && "max_data+x".parse::<Quantity>().is_err());
+        assert_eq!(
+            [resolve("max_data"), resolve("max_data + 2"), resolve("max_data-1")],
+            [100, 102, 99]
+        );
+        assert!(
+            "window+1".parse::<Quantity>().is_err() && "max_data+x".parse::<Quantity>().is_err()
+        );
         for text in ["max_data+1", "max_data-1", "beyond_uni", "5"] {
             assert_eq!(text.parse::<Quantity>().unwrap().to_string(), text);
         }

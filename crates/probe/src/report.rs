@@ -96,7 +96,11 @@ pub struct Report {
     #[serde(rename = "duration_ms", serialize_with = "crate::quic::milliseconds")]
     pub duration: Duration,
     /// The smallest round-trip time in milliseconds.
-    #[serde(rename = "round_trip_ms", serialize_with = "optional_milliseconds", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "round_trip_ms",
+        serialize_with = "optional_milliseconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub round_trip_time: Option<Duration>,
     /// Whether a client's early data was accepted.
     pub early_data_accepted: bool,
@@ -122,12 +126,20 @@ pub struct Report {
     pub record: Record,
 }
 
-fn optional_milliseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+fn optional_milliseconds<S: serde::Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     crate::quic::milliseconds(&time.unwrap_or_default(), serializer)
 }
 
 impl Report {
-    pub(crate) fn new(endpoint: &Endpoint, duration: Duration, dropped: u64, steps: Vec<StepOutcome>) -> Self {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        duration: Duration,
+        dropped: u64,
+        steps: Vec<StepOutcome>,
+    ) -> Self {
         let streams = endpoint.streams().map(|(id, state)| {
             let http3::ReceivedStream { purpose, frames } = http3::read(id, state);
             StreamReport {
@@ -141,9 +153,13 @@ impl Report {
                 frames,
             }
         });
-        let parameters = endpoint.peer_parameters().into_iter().flat_map(|parameters| parameters.iter());
         let parameters =
-            parameters.map(|(id, value)| ParameterReport { id, name: known_name(id), value: value.into() });
+            endpoint.peer_parameters().into_iter().flat_map(|parameters| parameters.iter());
+        let parameters = parameters.map(|(id, value)| ParameterReport {
+            id,
+            name: known_name(id),
+            value: value.into(),
+        });
         Self {
             role: endpoint.role(),
             version: endpoint.version().0,
@@ -185,7 +201,9 @@ fn statistics(record: &Record, dropped: u64) -> Statistics {
     for packet in &record.packets {
         let (packets, bytes, frames) = match packet.side {
             Side::Sent => (&mut all.packets_sent, &mut all.bytes_sent, &mut all.frames_sent),
-            Side::Received => (&mut all.packets_received, &mut all.bytes_received, &mut all.frames_received),
+            Side::Received => {
+                (&mut all.packets_received, &mut all.bytes_received, &mut all.frames_received)
+            }
         };
         *packets = packets.saturating_add(1);
         *bytes = bytes.saturating_add(packet.size as u64);
@@ -208,7 +226,8 @@ impl fmt::Display for Report {
             }
         }
         for stream in &self.streams {
-            write!(f, "stream {} ({}): {} bytes received", stream.id, stream.purpose, stream.received)?;
+            let StreamReport { id, purpose, sent, received, .. } = stream;
+            write!(f, "stream {id} ({purpose}): {sent} bytes sent, {received} received")?;
             for frame in &stream.frames {
                 let name = frame.name.map_or_else(|| format!("{:#x}", frame.kind), str::to_owned);
                 write!(f, ", {name}")?;

@@ -91,8 +91,12 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CannotConnect { address, why } => write!(f, "cannot connect to {address} over QUIC: {why}"),
-            Self::Socket { address, source } => write!(f, "cannot open a UDP socket for {address}: {source}"),
+            Self::CannotConnect { address, why } => {
+                write!(f, "cannot connect to {address} over QUIC: {why}")
+            }
+            Self::Socket { address, source } => {
+                write!(f, "cannot open a UDP socket for {address}: {source}")
+            }
             Self::NotApplicable { why } => write!(f, "the script does not apply: {why}"),
             Self::NoClient => f.write_str("no client has connected in time"),
             Self::Endpoint { source } => source.fmt(f),
@@ -128,7 +132,11 @@ fn seed() -> [u8; 32] {
 fn config(connect: &Connect, options: &Options) -> Config {
     let mut config = Config::new(seed());
     let is_default = connect.alpn == Connect::default().alpn;
-    config.alpn = if is_default && !options.alpn.is_empty() { options.alpn.clone() } else { connect.alpn.clone() };
+    config.alpn = if is_default && !options.alpn.is_empty() {
+        options.alpn.clone()
+    } else {
+        connect.alpn.clone()
+    };
     let version = connect.version.constant().unwrap_or(1);
     config.version = clearway_wire::Version(u32::try_from(version).unwrap_or(1));
     config.early_data = connect.early_data;
@@ -193,7 +201,12 @@ pub fn connect(target: &Target, script: &Script, options: &Options) -> Result<Re
     Ok(run_client(target, script, options, config)?.into_report())
 }
 
-fn run_client(target: &Target, script: &Script, options: &Options, mut config: Config) -> Result<Driver, RunError> {
+fn run_client(
+    target: &Target,
+    script: &Script,
+    options: &Options,
+    mut config: Config,
+) -> Result<Driver, RunError> {
     config.server_name = target.server_name.clone();
     config.trust = target.trust.clone();
     let early_data = config.early_data;

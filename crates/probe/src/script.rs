@@ -216,7 +216,12 @@ impl Script {
 
     /// Sends a GET request for `path`.
     pub fn get(self, stream: u64, path: &str) -> Self {
-        let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "{authority}"), (":path", path)];
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "{authority}"),
+            (":path", path),
+        ];
         self.headers(stream, &fields, true)
     }
 

@@ -9,7 +9,12 @@ fn a_script_with_everything_round_trips() {
         .frames_at(Level::Handshake, vec![Frame::PathChallenge { data: Data::zeros(8) }])
         .stream(0, "bytes", true)
         .get(4, "/")
-        .step(Step::Impair { rules: vec![crate::ImpairmentRule::new(crate::Direction::Sent, crate::Impairment::Drop)] })
+        .step(Step::Impair {
+            rules: vec![crate::ImpairmentRule::new(
+                crate::Direction::Sent,
+                crate::Impairment::Drop,
+            )],
+        })
         .step(Step::Migrate { keep_id: false })
         .step(Step::Settings { stream: 2, settings: vec![(6, 100)] })
         .wait(Condition::Headers { stream: 4 })
@@ -44,7 +49,11 @@ fn a_written_script() {
 
 #[test]
 fn mistakes_are_reported() {
-    for text in ["[connect]\nspeed = 3", "[[step]]\naction = \"jump\"", "[[step]]\naction = \"flush\"\nx = 1"] {
+    for text in [
+        "[connect]\nspeed = 3",
+        "[[step]]\naction = \"jump\"",
+        "[[step]]\naction = \"flush\"\nx = 1",
+    ] {
         let error = Script::from_toml(text).unwrap_err().to_string();
         assert!(error.starts_with("invalid script: "), "{error}");
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use clearway_network::parse_duration;
-use clearway_probe::conformance::{Check, CheckResult, Suite, Summary, check_client, check_server, client_checks, server_checks};
+use clearway_probe::conformance::{
+    Check, CheckResult, Suite, Summary, check_client, check_server, client_checks, server_checks,
+};
 use clearway_probe::run::Options;
 
 use super::peer::{ClientOptions, ServerOptions};
@@ -101,10 +103,14 @@ pub(super) async fn run(command: ConformanceCommand) -> Result<(), Failure> {
         Some(address) => {
             let listener = command.server_options.listen(address)?;
             let mut clients = Clients::new(command.client.as_deref(), listener.local_address())?;
-            blocking(move || Ok(check_client(&listener, &suite, |check| clients.start(check), print))).await?
+            blocking(move || {
+                Ok(check_client(&listener, &suite, |check| clients.start(check), print))
+            })
+            .await?
         }
         None => {
-            let target = command.client_options.target(command.url.as_deref().unwrap_or_default()).await?;
+            let target =
+                command.client_options.target(command.url.as_deref().unwrap_or_default()).await?;
             blocking(move || check_server(&target, &suite, print)).await?
         }
     };
@@ -139,8 +145,11 @@ struct Clients {
 impl Clients {
     fn new(command: Option<&str>, address: SocketAddr) -> Result<Self, Failure> {
         let url = format!("https://localhost:{}/", address.port());
-        let words: Vec<_> =
-            command.unwrap_or_default().split_whitespace().map(|word| word.replace("{url}", &url)).collect();
+        let words: Vec<_> = command
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|word| word.replace("{url}", &url))
+            .collect();
         if command.is_some() && words.is_empty() {
             return Err(Failure::new("--client is empty").with_exit_status(USAGE));
         }

@@ -45,7 +45,13 @@ pub(super) struct ServerOptions {
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Certificates")]
     key: Option<PathBuf>,
     /// Write the generated certificate to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "cert", requires = "listen", help_heading = "Certificates")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "cert",
+        requires = "listen",
+        help_heading = "Certificates"
+    )]
     save_cert: Option<PathBuf>,
 }
 
@@ -63,7 +69,8 @@ impl ClientOptions {
                 .with_exit_status(USAGE)
         };
         let uri: Uri = url.parse().map_err(|_| invalid())?;
-        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("https")).ok_or_else(invalid)?;
+        let authority =
+            uri.authority().filter(|_| uri.scheme_str() == Some("https")).ok_or_else(invalid)?;
         let host = authority.host();
         let port = authority.port_u16().unwrap_or(HTTPS);
         let to = self.connect.clone().unwrap_or_else(|| format!("{host}:{port}"));
@@ -98,12 +105,14 @@ impl ServerOptions {
         let identity = match (&self.cert, &self.key) {
             (Some(certificates), Some(key)) => {
                 let unreadable = |file: &PathBuf, error: &dyn std::fmt::Display| {
-                    Failure::new(format!("cannot read {}: {error}", file.display())).with_exit_status(USAGE)
+                    Failure::new(format!("cannot read {}: {error}", file.display()))
+                        .with_exit_status(USAGE)
                 };
                 let chain = CertificateDer::pem_file_iter(certificates)
                     .and_then(Iterator::collect)
                     .map_err(|error| unreadable(certificates, &error))?;
-                let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+                let private =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
                 Identity::new(chain, private)
             }
             _ => Identity::self_signed(&["localhost", "127.0.0.1", "::1"]).map_err(Failure::new)?,

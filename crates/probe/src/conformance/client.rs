@@ -12,7 +12,8 @@ use crate::script::Condition;
 
 /// Returns all checks against clients.
 pub fn checks() -> Vec<Check> {
-    [setup::CHECKS, frames::CHECKS, parameters::CHECKS, tls::CHECKS, http3::CHECKS, qpack::CHECKS].concat()
+    [setup::CHECKS, frames::CHECKS, parameters::CHECKS, tls::CHECKS, http3::CHECKS, qpack::CHECKS]
+        .concat()
 }
 
 /// Returns the conditions that show that a client accepts what was sent: it continues, or has what it wanted and

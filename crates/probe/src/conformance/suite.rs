@@ -36,7 +36,9 @@ impl Default for Suite {
 impl Suite {
     /// Returns those of `checks` that run.
     pub fn select(&self, checks: Vec<Check>) -> Vec<Check> {
-        let is_selected = |check: &Check| self.only.as_ref().is_none_or(|part| check.name.contains(part.as_str()));
+        let is_selected = |check: &Check| {
+            self.only.as_ref().is_none_or(|part| check.name.contains(part.as_str()))
+        };
         checks.into_iter().filter(is_selected).collect()
     }
 }
@@ -135,20 +137,27 @@ pub fn check_server(
     let confirm = Step::Wait { until: Some(Condition::Acknowledged {}), milliseconds: 500 };
     let first = run::connect(target, &Script::quic().step(confirm), &suite.options)?;
     if first.progress < crate::quic::Progress::Complete {
-        let close = first.close.map_or_else(|| "the handshake does not complete".to_owned(), |close| close.to_string());
+        let close = first.close.map_or_else(
+            || "the handshake does not complete".to_owned(),
+            |close| close.to_string(),
+        );
         return Err(RunError::CannotConnect { address: target.address, why: close });
     }
     let facts = Facts::of(&first);
     let checks = suite.select(server_checks());
-    let results: Vec<Mutex<Option<CheckResult>>> = checks.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<CheckResult>>> =
+        checks.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..suite.concurrency.get().min(checks.len()) {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let (Some(check), Some(slot)) = (checks.get(index), results.get(index)) else { break };
-                    let result = one(check, facts, || run::connect(target, &check.script(), &suite.options));
+                    let (Some(check), Some(slot)) = (checks.get(index), results.get(index)) else {
+                        break;
+                    };
+                    let result =
+                        one(check, facts, || run::connect(target, &check.script(), &suite.options));
                     on_result(&result);
                     if let Ok(mut slot) = slot.lock() {
                         *slot = Some(result);

@@ -1,11 +1,12 @@
 //! Scripts from qlog files of clients.
 
 use core::fmt;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::quic::{CloseLayer, Frame, Level, Packet, Way};
-use crate::script::{Connect, Field, Script, Step};
+use crate::script::{Condition, Connect, Field, Script, Step};
 use crate::{Data, Quantity};
 
 /// The longest pause between two steps of a script, in milliseconds.
@@ -14,6 +15,9 @@ const MAX_PAUSE: f64 = 10_000.0;
 const MIN_PAUSE: f64 = 20.0;
 /// Maximum number of steps of a script.
 const MAX_STEPS: usize = 100_000;
+
+/// Maximum number of request streams whose answers a script waits for.
+const MAX_ANSWERS: usize = 1000;
 
 /// The reason why a qlog file has no script.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,7 +88,33 @@ pub fn replay(file: &str) -> Result<Script, ReplayError> {
         last_time = Some(time);
         script.steps.extend::<Vec<Step>>(steps);
     }
-    if script.steps.is_empty() { Err(ReplayError::NothingSent) } else { Ok(script) }
+    if script.steps.is_empty() {
+        return Err(ReplayError::NothingSent);
+    }
+    Ok(answers(script))
+}
+
+/// Adds steps that wait until the peer has answered on the request streams that the client has finished.
+fn answers(script: Script) -> Script {
+    let finished = |frame: &Frame| match frame {
+        Frame::Stream { stream, fin: true, .. } => stream.constant(),
+        _ => None,
+    };
+    let streams: BTreeSet<u64> = script
+        .steps
+        .iter()
+        .flat_map(|step| match step {
+            Step::Packets { packets } => {
+                packets.iter().flat_map(|packet| &packet.frames).filter_map(finished).collect()
+            }
+            Step::Headers { stream, fin: true, .. } => vec![*stream],
+            _ => Vec::new(),
+        })
+        .filter(|stream| stream & 3 == 0)
+        .take(MAX_ANSWERS)
+        .collect();
+    let script = script.wait(Condition::Acknowledged {});
+    streams.into_iter().fold(script, |script, stream| script.wait(Condition::Finished { stream }))
 }
 
 /// Returns whether an event has this name, in any namespace.
@@ -94,7 +124,9 @@ fn is(event: &Value, name: &str) -> bool {
 }
 
 fn has_stream_data(event: &Value) -> bool {
-    frames(event).iter().any(|frame| text(frame, "/frame_type") == Some("stream") && raw(frame).is_some())
+    frames(event)
+        .iter()
+        .any(|frame| text(frame, "/frame_type") == Some("stream") && raw(frame).is_some())
 }
 
 fn frames(event: &Value) -> &[Value] {
@@ -125,7 +157,8 @@ fn packet(event: &Value, has_data: bool) -> Option<Step> {
     if !matches!(text(event, "/data/header/packet_type"), Some("1RTT" | "0RTT")) {
         return None;
     }
-    let frames: Vec<Frame> = frames(event).iter().filter_map(|value| frame(value, has_data)).collect();
+    let frames: Vec<Frame> =
+        frames(event).iter().filter_map(|value| frame(value, has_data)).collect();
     let packet = Packet::at(Level::OneRtt, frames);
     (!packet.frames.is_empty()).then(|| Step::Packets { packets: vec![packet] })
 }
@@ -154,10 +187,14 @@ fn frame(value: &Value, has_data: bool) -> Option<Frame> {
             Frame::StopSending { stream: stream()?, code: field("/error_code").unwrap_or_default() }
         }
         "max_data" => Frame::MaxData { maximum: field("/maximum")? },
-        "max_stream_data" => Frame::MaxStreamData { stream: stream()?, maximum: field("/maximum")? },
+        "max_stream_data" => {
+            Frame::MaxStreamData { stream: stream()?, maximum: field("/maximum")? }
+        }
         "max_streams" => Frame::MaxStreams { way: way(), maximum: field("/maximum")? },
         "data_blocked" => Frame::DataBlocked { limit: field("/limit")? },
-        "stream_data_blocked" => Frame::StreamDataBlocked { stream: stream()?, limit: field("/limit")? },
+        "stream_data_blocked" => {
+            Frame::StreamDataBlocked { stream: stream()?, limit: field("/limit")? }
+        }
         "streams_blocked" => Frame::StreamsBlocked { way: way(), limit: field("/limit")? },
         "handshake_done" => Frame::HandshakeDone {},
         "path_challenge" => Frame::PathChallenge { data: hex(value, "/data")? },
@@ -195,35 +232,56 @@ fn http3_frame(event: &Value) -> Option<Step> {
             };
             let fields: Vec<Field> = headers.iter().filter_map(field).collect();
             // A request without content ends here; one with content is ended by the script's author.
-            let fin = fields.iter().any(|field| field.name == ":method".into() && field.value == "GET".into());
+            let fin = fields
+                .iter()
+                .any(|field| field.name == ":method".into() && field.value == "GET".into());
             Step::Headers { stream, fields, literal: false, fin }
         }
         "data" => {
-            let length = number(event, "/data/length").or_else(|| number(frame, "/raw/payload_length"));
-            let payload = raw(frame).unwrap_or_else(|| {
-                Data::zeros(usize::try_from(length.unwrap_or(0)).unwrap_or(0))
-            });
+            let length =
+                number(event, "/data/length").or_else(|| number(frame, "/raw/payload_length"));
+            let payload = raw(frame)
+                .unwrap_or_else(|| Data::zeros(usize::try_from(length.unwrap_or(0)).unwrap_or(0)));
             Step::Http3Frame { stream, kind: crate::http3::DATA, payload, fin: false }
         }
         "settings" => {
-            let all = frame.get("settings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            let setting = |it: &Value| Some((number(it, "/name_bytes").or_else(|| setting_id(it))?, number(it, "/value")?));
+            let all =
+                frame.get("settings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let setting = |it: &Value| {
+                Some((number(it, "/name_bytes").or_else(|| setting_id(it))?, number(it, "/value")?))
+            };
             Step::Settings { stream, settings: all.iter().filter_map(setting).collect() }
         }
         "goaway" => {
             let payload = crate::http3::varints(&[number(frame, "/id")?]);
-            Step::Http3Frame { stream, kind: crate::http3::GOAWAY, payload: payload.into(), fin: false }
+            Step::Http3Frame {
+                stream,
+                kind: crate::http3::GOAWAY,
+                payload: payload.into(),
+                fin: false,
+            }
         }
         "cancel_push" => {
             let payload = crate::http3::varints(&[number(frame, "/push_id")?]);
-            Step::Http3Frame { stream, kind: crate::http3::CANCEL_PUSH, payload: payload.into(), fin: false }
+            Step::Http3Frame {
+                stream,
+                kind: crate::http3::CANCEL_PUSH,
+                payload: payload.into(),
+                fin: false,
+            }
         }
         "max_push_id" => {
             let payload = crate::http3::varints(&[number(frame, "/push_id")?]);
-            Step::Http3Frame { stream, kind: crate::http3::MAX_PUSH_ID, payload: payload.into(), fin: false }
+            Step::Http3Frame {
+                stream,
+                kind: crate::http3::MAX_PUSH_ID,
+                payload: payload.into(),
+                fin: false,
+            }
         }
         "unknown" | "reserved" => {
-            let kind = number(frame, "/frame_type_bytes").or_else(|| number(frame, "/frame_type_value"))?;
+            let kind = number(frame, "/frame_type_bytes")
+                .or_else(|| number(frame, "/frame_type_value"))?;
             Step::Http3Frame { stream, kind, payload: raw(frame).unwrap_or_else(empty), fin: false }
         }
         _ => return None,

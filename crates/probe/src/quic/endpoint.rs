@@ -132,7 +132,9 @@ impl fmt::Display for EndpointError {
                 let name = format!("{level:?}");
                 write!(f, "there are no keys for {name} packets at this point of the handshake")
             }
-            Self::Unencodable => f.write_str("the packet has no encoding, or is larger than 65,000 bytes"),
+            Self::Unencodable => {
+                f.write_str("the packet has no encoding, or is larger than 65,000 bytes")
+            }
             Self::Tls { source } => write!(f, "cannot start TLS: {source}"),
             Self::NoConnectionId => f.write_str("the peer has not issued another connection ID"),
         }
@@ -410,7 +412,8 @@ impl Endpoint {
 
     /// Returns the probe timeout.
     fn timeout(&self) -> Duration {
-        let measured = self.rtt.map(|rtt| rtt.saturating_mul(3).saturating_add(Duration::from_millis(50)));
+        let measured =
+            self.rtt.map(|rtt| rtt.saturating_mul(3).saturating_add(Duration::from_millis(50)));
         measured.unwrap_or(self.config.initial_timeout).min(MAX_TIMEOUT)
     }
 
@@ -441,7 +444,14 @@ impl Endpoint {
     }
 
     /// Records the end of the connection, unless it is already over.
-    fn end(&mut self, origin: CloseOrigin, layer: CloseLayer, code: u64, frame_type: u64, reason: Data) {
+    fn end(
+        &mut self,
+        origin: CloseOrigin,
+        layer: CloseLayer,
+        code: u64,
+        frame_type: u64,
+        reason: Data,
+    ) {
         let time = self.now.since_origin();
         self.close.get_or_insert(Close { time, origin, layer, code, frame_type, reason });
     }
@@ -476,14 +486,21 @@ impl Endpoint {
             reason: reason.clone(),
         };
         let is_complete = self.progress >= Progress::Complete;
-        let levels: &[Level] = if is_complete { &[Level::OneRtt] } else { &[Level::Handshake, Level::Initial] };
+        let levels: &[Level] =
+            if is_complete { &[Level::OneRtt] } else { &[Level::Handshake, Level::Initial] };
         for level in levels {
             let frame = match level {
                 Level::OneRtt => close(layer, code),
                 // Only the transport can close a connection during the handshake (RFC 9000 §10.2.3).
-                _ => close(CloseLayer::Transport, if layer == CloseLayer::Transport { code } else { 0x0c }),
+                _ => close(
+                    CloseLayer::Transport,
+                    if layer == CloseLayer::Transport { code } else { 0x0c },
+                ),
             };
-            let packet = super::packet::Packet { once: true, ..super::packet::Packet::at(*level, vec![frame]) };
+            let packet = super::packet::Packet {
+                once: true,
+                ..super::packet::Packet::at(*level, vec![frame])
+            };
             // Without keys for a level, the other one has to do.
             drop(self.send_packet(now, &packet));
         }

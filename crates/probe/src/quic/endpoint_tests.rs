@@ -56,7 +56,10 @@ fn two_probes_connect_and_exchange_data() {
     let mut pair = Pair::new(|_, _| {});
     pair.client.write_stream(0, &[7; 10_000], true);
     pair.run(|| false);
-    assert_eq!((pair.client.progress(), pair.server.progress()), (Progress::Confirmed, Progress::Confirmed));
+    assert_eq!(
+        (pair.client.progress(), pair.server.progress()),
+        (Progress::Confirmed, Progress::Confirmed)
+    );
     let stream = pair.server.stream(0).unwrap();
     assert!(stream.is_finished() && stream.data() == [7; 10_000]);
     assert_eq!(pair.client.alpn(), Some(b"h3".as_slice()));
@@ -118,7 +121,8 @@ fn altered_packets_are_sent_as_requested() {
     }
     pair.run(|| false);
     let received: Vec<_> = pair.server.record().packets.iter().skip(before).collect();
-    let received: Vec<_> = received.into_iter().filter(|packet| packet.side == Side::Received).collect();
+    let received: Vec<_> =
+        received.into_iter().filter(|packet| packet.side == Side::Received).collect();
     assert_eq!(received[0].note.as_deref(), Some("the reserved bits are not zero"));
     assert_eq!((received[1].size, received[1].frames.len()), (500, 1));
     assert_eq!(received[2].note.as_deref(), Some("no key opens the packet"));

@@ -38,7 +38,12 @@ pub enum Frame {
     /// The RESET_STREAM frame.
     ResetStream { stream: Quantity, code: Quantity, final_size: Quantity },
     /// The RESET_STREAM_AT frame (draft-ietf-quic-reliable-stream-reset).
-    ResetStreamAt { stream: Quantity, code: Quantity, final_size: Quantity, reliable_size: Quantity },
+    ResetStreamAt {
+        stream: Quantity,
+        code: Quantity,
+        final_size: Quantity,
+        reliable_size: Quantity,
+    },
     /// The STOP_SENDING frame.
     StopSending { stream: Quantity, code: Quantity },
     /// The CRYPTO frame.
@@ -89,7 +94,12 @@ pub enum Frame {
     /// The DATAGRAM frame, with a Length field.
     Datagram { data: Data },
     /// The ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency).
-    AckFrequency { sequence: Quantity, threshold: Quantity, max_ack_delay: Quantity, reordering: Quantity },
+    AckFrequency {
+        sequence: Quantity,
+        threshold: Quantity,
+        max_ack_delay: Quantity,
+        reordering: Quantity,
+    },
     /// The IMMEDIATE_ACK frame (draft-ietf-quic-ack-frequency).
     ImmediateAck {},
     /// Any bytes in place of a frame.
@@ -160,7 +170,9 @@ impl Frame {
     pub fn encode(&self, output: &mut Vec<u8>, values: &dyn Fn(Base) -> u64) {
         let mut out = Encoder { output, values };
         match self {
-            Self::Padding { length } => out.output.resize(out.output.len().saturating_add((*length).min(1 << 16)), 0),
+            Self::Padding { length } => {
+                out.output.resize(out.output.len().saturating_add((*length).min(1 << 16)), 0)
+            }
             Self::Ping {} => out.integers(0x01, &[]),
             Self::Ack { largest, delay, first_range, ranges, ecn } => {
                 let count = Quantity::new(ranges.len() as u64);
@@ -169,7 +181,9 @@ impl Frame {
                 ranges.iter().for_each(|range| out.more(&[range.gap, range.length]));
                 ecn.iter().for_each(|counts| out.more(counts));
             }
-            Self::ResetStream { stream, code, final_size } => out.integers(0x04, &[*stream, *code, *final_size]),
+            Self::ResetStream { stream, code, final_size } => {
+                out.integers(0x04, &[*stream, *code, *final_size])
+            }
             Self::StopSending { stream, code } => out.integers(0x05, &[*stream, *code]),
             Self::Crypto { offset, data } => {
                 out.integers(0x06, &[*offset]);
@@ -240,10 +254,13 @@ impl Frame {
                 code: number(frame.error_code),
                 final_size: number(frame.final_size),
             },
-            Wire::StopSending(frame) => {
-                Self::StopSending { stream: number(frame.stream_id.varint()), code: number(frame.error_code) }
+            Wire::StopSending(frame) => Self::StopSending {
+                stream: number(frame.stream_id.varint()),
+                code: number(frame.error_code),
+            },
+            Wire::Crypto(frame) => {
+                Self::Crypto { offset: number(frame.offset), data: data(frame.data) }
             }
-            Wire::Crypto(frame) => Self::Crypto { offset: number(frame.offset), data: data(frame.data) },
             Wire::NewToken(frame) => Self::NewToken { token: data(frame.token) },
             Wire::Stream(frame) => Self::Stream {
                 stream: number(frame.stream_id.varint()),
@@ -252,16 +269,18 @@ impl Frame {
                 fin: frame.fin,
             },
             Wire::MaxData(frame) => Self::MaxData { maximum: number(frame.maximum) },
-            Wire::MaxStreamData(frame) => {
-                Self::MaxStreamData { stream: number(frame.stream_id.varint()), maximum: number(frame.maximum) }
-            }
+            Wire::MaxStreamData(frame) => Self::MaxStreamData {
+                stream: number(frame.stream_id.varint()),
+                maximum: number(frame.maximum),
+            },
             Wire::MaxStreams(frame) => {
                 Self::MaxStreams { way: Way::of(frame.direction), maximum: number(frame.maximum) }
             }
             Wire::DataBlocked(frame) => Self::DataBlocked { limit: number(frame.limit) },
-            Wire::StreamDataBlocked(frame) => {
-                Self::StreamDataBlocked { stream: number(frame.stream_id.varint()), limit: number(frame.limit) }
-            }
+            Wire::StreamDataBlocked(frame) => Self::StreamDataBlocked {
+                stream: number(frame.stream_id.varint()),
+                limit: number(frame.limit),
+            },
             Wire::StreamsBlocked(frame) => {
                 Self::StreamsBlocked { way: Way::of(frame.direction), limit: number(frame.limit) }
             }
@@ -278,7 +297,9 @@ impl Frame {
             Wire::PathResponse(frame) => Self::PathResponse { data: data(&frame.data) },
             Wire::ConnectionClose(frame) => {
                 let (layer, frame_type) = match frame.kind {
-                    wire::CloseKind::Transport { frame_type } => (CloseLayer::Transport, frame_type),
+                    wire::CloseKind::Transport { frame_type } => {
+                        (CloseLayer::Transport, frame_type)
+                    }
                     wire::CloseKind::Application => (CloseLayer::Application, VarInt::ZERO),
                 };
                 let (code, frame_type) = (number(frame.error_code), number(frame_type));

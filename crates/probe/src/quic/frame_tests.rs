@@ -77,7 +77,9 @@ fn every_frame_can_be_read_back() {
 fn values_that_the_rfc_forbids_are_sent() {
     // More than 2^60 streams, and an empty connection ID with a short token.
     let frame = Frame::MaxStreams { way: Way::Bidi, maximum: Quantity::new((1 << 60) + 1) };
-    assert!(clearway_wire::Frame::decode(&mut clearway_wire::Reader::new(&encode(&frame))).is_err());
+    assert!(
+        clearway_wire::Frame::decode(&mut clearway_wire::Reader::new(&encode(&frame))).is_err()
+    );
     let frame = Frame::NewConnectionId {
         sequence: Quantity::new(1),
         retire_prior_to: Quantity::new(2),

@@ -65,8 +65,14 @@ mod tests {
         let hex = |text: &str| text.parse::<Data>().unwrap().bytes().to_vec();
         let id = hex("hex:8394c8f03e515708");
         for (version, sample) in [
-            (Version::V1, "hex:ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba"),
-            (Version::V2, "hex:cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6"),
+            (
+                Version::V1,
+                "hex:ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba",
+            ),
+            (
+                Version::V2,
+                "hex:cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6",
+            ),
         ] {
             let packet = hex(sample);
             let (packet, tag) = packet.split_last_chunk::<16>().unwrap();

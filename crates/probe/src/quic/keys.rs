@@ -70,8 +70,12 @@ impl AllKeys {
             (&*keys.header, &*keys.packet)
         }
         match (level, sealing) {
-            (_, Sealing::Initial) | (Level::Initial, _) => self.initial.as_ref().map(|keys| both(&keys.local)),
-            (_, Sealing::Handshake) | (Level::Handshake, _) => self.handshake.as_ref().map(|keys| both(&keys.local)),
+            (_, Sealing::Initial) | (Level::Initial, _) => {
+                self.initial.as_ref().map(|keys| both(&keys.local))
+            }
+            (_, Sealing::Handshake) | (Level::Handshake, _) => {
+                self.handshake.as_ref().map(|keys| both(&keys.local))
+            }
             (Level::ZeroRtt, _) => self.early.as_ref().map(both),
             (Level::OneRtt, _) => {
                 let keys = self.application.as_ref()?;

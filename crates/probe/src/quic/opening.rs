@@ -63,7 +63,11 @@ pub(super) fn open(
 }
 
 /// Removes header protection, and returns the length of the packet number.
-fn unprotect(packet: &mut [u8], number_offset: usize, key: &dyn HeaderProtectionKey) -> Option<usize> {
+fn unprotect(
+    packet: &mut [u8],
+    number_offset: usize,
+    key: &dyn HeaderProtectionKey,
+) -> Option<usize> {
     let (start, rest) = packet.split_at_mut_checked(number_offset)?;
     let (number, sample) = rest.split_at_mut_checked(4)?;
     let sample = sample.get(..key.sample_len())?;

@@ -207,7 +207,12 @@ fn start(packet: &Packet, header: &Header<'_>, number_length: usize) -> Vec<u8> 
             return output;
         }
     };
-    output.push(0x80 | fixed | long_type(header.version, type_bits) | (packet.reserved_bits & 3) << 2 | length_bits);
+    output.push(
+        0x80 | fixed
+            | long_type(header.version, type_bits)
+            | (packet.reserved_bits & 3) << 2
+            | length_bits,
+    );
     output.extend_from_slice(&header.version.0.to_be_bytes());
     output.push(header.destination.len() as u8);
     output.extend_from_slice(header.destination);

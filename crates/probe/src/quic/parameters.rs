@@ -140,7 +140,10 @@ mod tests {
         parameters.add(0x99, b"def");
         let read = Parameters::decode(&parameters.encode());
         assert_eq!(read, parameters);
-        assert_eq!((read.integer(Parameters::MAX_DATA, 0), read.integer(Parameters::UNI, 7)), (1000, 7));
+        assert_eq!(
+            (read.integer(Parameters::MAX_DATA, 0), read.integer(Parameters::UNI, 7)),
+            (1000, 7)
+        );
         parameters.set(0x99, b"x");
         assert_eq!(parameters.iter().count(), 2);
         assert_eq!(identifier("max_ack_delay"), Some(0x0b));

@@ -22,7 +22,12 @@ impl Reassembly {
 
     /// Adds `data` at `offset`, and passes everything that is now in order to `deliver`. Returns whether the data was
     /// kept; a piece beyond the limits is dropped.
-    pub(super) fn insert(&mut self, offset: u64, data: &[u8], mut deliver: impl FnMut(&[u8])) -> bool {
+    pub(super) fn insert(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        mut deliver: impl FnMut(&[u8]),
+    ) -> bool {
         let end = offset.saturating_add(data.len() as u64);
         if offset > self.next {
             let is_too_much = self.kept.saturating_add(data.len()) > MAX_OUT_OF_ORDER;

@@ -84,7 +84,10 @@ pub struct PacketRecord {
 }
 
 /// Writes a time in milliseconds.
-pub(crate) fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn milliseconds<S: Serializer>(
+    time: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e3)
 }
 

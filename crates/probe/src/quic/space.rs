@@ -60,7 +60,9 @@ impl Space {
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(self.received.len());
         for (first, last) in self.received.drain(..) {
             match merged.last_mut() {
-                Some(before) if before.1.saturating_add(1) >= first => before.1 = before.1.max(last),
+                Some(before) if before.1.saturating_add(1) >= first => {
+                    before.1 = before.1.max(last)
+                }
                 _ => merged.push((first, last)),
             }
         }
@@ -177,7 +179,8 @@ mod tests {
     fn lost_frames_are_queued_again() {
         let mut space = Space::default();
         for number in 0..5 {
-            let outgoing = Outgoing { packet: Packet::default(), payload: vec![number as u8], attempts: 1 };
+            let outgoing =
+                Outgoing { packet: Packet::default(), payload: vec![number as u8], attempts: 1 };
             space.on_sent(number, Timestamp::ORIGIN, outgoing);
         }
         space.on_acked(4, 4);

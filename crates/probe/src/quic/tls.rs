@@ -9,9 +9,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::quic::{ClientConnection, Connection, ServerConnection};
 use rustls::version::TLS13;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
 use super::config::{Config, Trust};
 use super::initial::of_tls;
@@ -72,8 +70,11 @@ pub struct SessionCache(Arc<OnceLock<ClientConfig>>);
 /// Returns the cryptographic library, with X25519 first, so that a ClientHello fits in one packet.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
-    provider.kx_groups =
-        vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1, aws_lc_rs::kx_group::SECP384R1];
+    provider.kx_groups = vec![
+        aws_lc_rs::kx_group::X25519,
+        aws_lc_rs::kx_group::SECP256R1,
+        aws_lc_rs::kx_group::SECP384R1,
+    ];
     Arc::new(provider)
 }
 

@@ -28,16 +28,19 @@ impl Driver {
                     && contains(codes, close.code)
             }),
             Condition::Reset { stream, codes } => endpoint.stream(*stream).is_some_and(|stream| {
-                [stream.reset(), stream.stopped()].into_iter().flatten().any(|code| contains(codes, code))
+                [stream.reset(), stream.stopped()]
+                    .into_iter()
+                    .flatten()
+                    .any(|code| contains(codes, code))
             }),
             Condition::Response { stream, status } => self.status(*stream).is_some_and(|found| {
                 status.is_empty() || status.iter().any(|it| *it == found || *it == found / 100)
             }),
             Condition::Headers { stream } => self.has_http3_frame(*stream, http3::HEADERS),
             Condition::Http3Frame { stream, kind } => self.has_http3_frame(*stream, *kind),
-            Condition::Data { stream, at_least } => {
-                endpoint.stream(*stream).is_some_and(|stream| stream.received() >= (*at_least).max(1))
-            }
+            Condition::Data { stream, at_least } => endpoint
+                .stream(*stream)
+                .is_some_and(|stream| stream.received() >= (*at_least).max(1)),
             Condition::Finished { stream } => {
                 endpoint.stream(*stream).is_some_and(|stream| stream.is_finished())
             }
@@ -58,11 +61,14 @@ impl Driver {
             Condition::Packet { kind } => self.has_packet(kind),
             Condition::Acknowledged {} => endpoint.is_acknowledged(),
             Condition::Alive {} => {
-                let is_acknowledged = since.ping.is_some_and(|ping| endpoint.has_acknowledged(ping));
+                let is_acknowledged =
+                    since.ping.is_some_and(|ping| endpoint.has_acknowledged(ping));
                 is_acknowledged && endpoint.close().is_none()
             }
             Condition::Open {} => {
-                since.is_over && endpoint.close().is_none() && endpoint.progress() >= Progress::Complete
+                since.is_over
+                    && endpoint.close().is_none()
+                    && endpoint.progress() >= Progress::Complete
             }
             Condition::Silence {} => since.is_over && self.arrived == since.arrived,
         }
@@ -72,12 +78,18 @@ impl Driver {
     pub(super) fn status(&self, stream: u64) -> Option<u16> {
         let state = self.endpoint.stream(stream)?;
         let received = http3::read(stream, state);
-        received.frames.iter().filter_map(http3::ReceivedFrame::status).find(|status| *status >= 200)
+        received
+            .frames
+            .iter()
+            .filter_map(http3::ReceivedFrame::status)
+            .find(|status| *status >= 200)
     }
 
     fn has_http3_frame(&self, stream: u64, kind: u64) -> bool {
         let state = self.endpoint.stream(stream);
-        state.is_some_and(|state| http3::read(stream, state).frames.iter().any(|frame| frame.kind == kind))
+        state.is_some_and(|state| {
+            http3::read(stream, state).frames.iter().any(|frame| frame.kind == kind)
+        })
     }
 
     fn has_packet(&self, kind: &str) -> bool {

@@ -12,7 +12,7 @@ use clearway_wire::header::Invariant;
 use super::{Options, RunError, seed};
 use crate::http3;
 use crate::impair::{Direction, Impairments};
-use crate::quic::{CloseLayer, Endpoint, Progress, Role};
+use crate::quic::{Close, CloseLayer, CloseOrigin, Endpoint, Progress, Role};
 use crate::report::{Report, StepOutcome};
 use crate::script::Connect;
 
@@ -39,8 +39,13 @@ pub(super) struct Sockets {
 
 impl Sockets {
     pub(super) fn connect(peer: SocketAddr) -> Result<Self, RunError> {
-        let mut sockets =
-            Self { all: Vec::new(), peer: Some(peer), is_connected: true, ignored: HashSet::new(), id_length: 0 };
+        let mut sockets = Self {
+            all: Vec::new(),
+            peer: Some(peer),
+            is_connected: true,
+            ignored: HashSet::new(),
+            id_length: 0,
+        };
         sockets.open().map_err(|source| RunError::Socket { address: peer, source })?;
         Ok(sockets)
     }
@@ -100,7 +105,12 @@ impl Sockets {
 
 /// Returns whether a server's datagram belongs to the current connection. Without a client (`has_peer`), only a long
 /// header can begin one.
-fn is_of_connection(bytes: &[u8], ignored: &HashSet<Vec<u8>>, id_length: usize, has_peer: bool) -> bool {
+fn is_of_connection(
+    bytes: &[u8],
+    ignored: &HashSet<Vec<u8>>,
+    id_length: usize,
+    has_peer: bool,
+) -> bool {
     let Ok(header) = Invariant::decode(bytes, id_length) else { return has_peer };
     let is_long = matches!(header, Invariant::Long { .. });
     (has_peer || is_long) && !ignored.contains(header.destination_connection_id())
@@ -128,7 +138,12 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(endpoint: Endpoint, sockets: Sockets, authority: String, options: Options) -> Self {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        sockets: Sockets,
+        authority: String,
+        options: Options,
+    ) -> Self {
         Self {
             endpoint,
             sockets,
@@ -168,9 +183,14 @@ impl Driver {
         } else if connect.early_data {
             self.flush();
         } else if connect.until > Progress::Start {
-            let has_progressed = self.drive(timeout, |driver| driver.endpoint.progress() >= connect.until);
+            let has_progressed =
+                self.drive(timeout, |driver| driver.endpoint.progress() >= connect.until);
             if !has_progressed && self.arrived == 0 {
                 return Err(self.unreachable());
+            }
+            let own = self.endpoint.close().filter(|close| close.origin == CloseOrigin::Local);
+            if let (Some(close), true) = (own, connect.tls.is_empty()) {
+                return Err(self.rejected(close));
             }
         }
         let is_http3 = self.endpoint.alpn() == Some(b"h3") || connect.early_data;
@@ -183,15 +203,25 @@ impl Driver {
     fn unreachable(&self) -> RunError {
         let why = match &self.refusal {
             Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                "connection refused (ICMP); check the port, and whether the server is running".to_owned()
+                "connection refused (ICMP); check the port, and whether the server is running"
+                    .to_owned()
             }
             Some(error) => error.to_string(),
             None => {
                 let seconds = self.options.handshake_timeout.as_secs_f64();
-                format!("no response within {seconds} s; check the address, and whether a firewall drops UDP")
+                format!(
+                    "no response within {seconds} s; check the address, and whether a firewall drops UDP"
+                )
             }
         };
         let unspecified = (Ipv4Addr::UNSPECIFIED, 0).into();
+        RunError::CannotConnect { address: self.sockets.peer.unwrap_or(unspecified), why }
+    }
+
+    /// Returns the error for a server that the probe does not accept.
+    fn rejected(&self, close: &Close) -> RunError {
+        let unspecified = (Ipv4Addr::UNSPECIFIED, 0).into();
+        let why = close.reason.to_string();
         RunError::CannotConnect { address: self.sockets.peer.unwrap_or(unspecified), why }
     }
 
@@ -255,7 +285,10 @@ impl Driver {
             self.flush();
             let now = self.now();
             let is_refused = self.arrived == 0
-                && self.refusal.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+                && self
+                    .refusal
+                    .as_ref()
+                    .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
             if now >= end || self.endpoint.close().is_some() || is_refused {
                 return is_done(self);
             }
@@ -274,7 +307,8 @@ impl Driver {
             Ok(Some((path, length))) => {
                 let bytes = buffer.get(..length).unwrap_or_default().to_vec();
                 let now = self.now();
-                for (path, bytes) in self.impairments.apply(now, Direction::Received, (path, bytes)) {
+                for (path, bytes) in self.impairments.apply(now, Direction::Received, (path, bytes))
+                {
                     self.deliver(path, &bytes);
                 }
             }

@@ -27,7 +27,9 @@ impl Driver {
         let now = self.now();
         match step {
             Step::Wait { until, milliseconds } => return self.wait(until.as_ref(), *milliseconds),
-            Step::Expect { any, none, milliseconds } => return self.expect(any, none, *milliseconds),
+            Step::Expect { any, none, milliseconds } => {
+                return self.expect(any, none, *milliseconds);
+            }
             _ => {}
         }
         if let Some(close) = self.endpoint.close() {
@@ -58,7 +60,8 @@ impl Driver {
             }
             Step::Datagram { stream, data } => {
                 // HTTP datagrams begin with the Quarter Stream ID (RFC 9297 §2.1).
-                let mut bytes = stream.map(|stream| http3::varints(&[stream / 4])).unwrap_or_default();
+                let mut bytes =
+                    stream.map(|stream| http3::varints(&[stream / 4])).unwrap_or_default();
                 bytes.extend_from_slice(data.bytes());
                 self.queue(Frame::Datagram { data: bytes.into() });
             }
@@ -84,8 +87,12 @@ impl Driver {
             }
             Step::Impair { rules } => self.impairments.set(rules.clone()),
             Step::UpdateKeys {} => self.endpoint.update_keys(),
-            Step::Retry { token, corrupt_tag } => self.endpoint.send_retry(token.bytes(), *corrupt_tag),
-            Step::VersionNegotiation { versions } => self.endpoint.send_version_negotiation(versions),
+            Step::Retry { token, corrupt_tag } => {
+                self.endpoint.send_retry(token.bytes(), *corrupt_tag)
+            }
+            Step::VersionNegotiation { versions } => {
+                self.endpoint.send_version_negotiation(versions)
+            }
             Step::StatelessReset { token } => {
                 let token = token.as_ref().and_then(|token| token.bytes().try_into().ok());
                 self.endpoint.send_stateless_reset(token);
@@ -125,8 +132,8 @@ impl Driver {
     fn wait(&mut self, until: Option<&Condition>, milliseconds: u64) -> Result<String, String> {
         let time = Duration::from_millis(milliseconds);
         let since = self.since(until.as_slice());
-        let has_happened =
-            self.drive(time, |driver| until.is_some_and(|condition| driver.holds(condition, since)));
+        let has_happened = self
+            .drive(time, |driver| until.is_some_and(|condition| driver.holds(condition, since)));
         match until {
             Some(condition) if !has_happened => {
                 let over = Since { is_over: true, ..since };
@@ -148,10 +155,17 @@ impl Driver {
         Since { ping, arrived: self.arrived, is_over: false }
     }
 
-    fn expect(&mut self, any: &[Condition], none: &[Condition], milliseconds: Option<u64>) -> Result<String, String> {
+    fn expect(
+        &mut self,
+        any: &[Condition],
+        none: &[Condition],
+        milliseconds: Option<u64>,
+    ) -> Result<String, String> {
         let time = milliseconds.map_or(self.options.expect_timeout, Duration::from_millis);
         let since = self.since(any);
-        self.drive(time, |driver| any.iter().chain(none).any(|condition| driver.holds(condition, since)));
+        self.drive(time, |driver| {
+            any.iter().chain(none).any(|condition| driver.holds(condition, since))
+        });
         let over = Since { is_over: true, ..since };
         if let Some(forbidden) = none.iter().find(|condition| self.holds(condition, since)) {
             return Err(format!("{forbidden}, which is not allowed"));
@@ -161,7 +175,8 @@ impl Driver {
         match found {
             Some(Condition::Close { .. } | Condition::Reset { .. }) => Ok(self.what_happened()),
             Some(Condition::Response { stream, .. }) => {
-                let status = self.status(*stream).map_or_else(String::new, |status| format!(" {status}"));
+                let status =
+                    self.status(*stream).map_or_else(String::new, |status| format!(" {status}"));
                 Ok(format!("response{status} on stream {stream}"))
             }
             Some(found) => Ok(found.to_string()),
@@ -178,7 +193,9 @@ impl Driver {
             .endpoint
             .streams()
             .filter_map(|(id, stream)| Some((id, stream.reset().or(stream.stopped())?)))
-            .map(|(id, code)| format!("stream {id} reset: {}", crate::error_codes::application(code)))
+            .map(|(id, code)| {
+                format!("stream {id} reset: {}", crate::error_codes::application(code))
+            })
             .collect();
         match resets.is_empty() {
             true => "accepted silently".to_owned(),

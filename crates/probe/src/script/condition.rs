@@ -104,7 +104,10 @@ impl Condition {
     }
 
     fn closed(layer: CloseLayer, codes: &[&str]) -> Self {
-        Self::Close { layer: Some(layer), codes: codes.iter().map(|code| (*code).to_owned()).collect() }
+        Self::Close {
+            layer: Some(layer),
+            codes: codes.iter().map(|code| (*code).to_owned()).collect(),
+        }
     }
 
     /// Returns the condition that the peer reset or stopped `stream` with one of these codes.
@@ -134,10 +137,17 @@ impl fmt::Display for Condition {
                 };
                 write!(f, "connection closed{layer} with {}", listed(codes))
             }
-            Self::Reset { stream, codes } => write!(f, "stream {stream} reset with {}", listed(codes)),
-            Self::Response { stream, status } if status.is_empty() => write!(f, "response on stream {stream}"),
+            Self::Reset { stream, codes } => {
+                write!(f, "stream {stream} reset with {}", listed(codes))
+            }
+            Self::Response { stream, status } if status.is_empty() => {
+                write!(f, "response on stream {stream}")
+            }
             Self::Response { stream, status } => {
-                let status: Vec<_> = status.iter().map(|it| if *it < 10 { format!("{it}xx") } else { it.to_string() }).collect();
+                let status: Vec<_> = status
+                    .iter()
+                    .map(|it| if *it < 10 { format!("{it}xx") } else { it.to_string() })
+                    .collect();
                 write!(f, "response {} on stream {stream}", status.join(" or "))
             }
             Self::Headers { stream } => write!(f, "HEADERS on stream {stream}"),
@@ -146,7 +156,9 @@ impl fmt::Display for Condition {
             Self::CanOpenStreams { way, count } => write!(f, "{count} {way:?} streams allowed"),
             Self::Frame { name } => write!(f, "{name} frame"),
             Self::Packet { kind } => write!(f, "{kind} packet"),
-            Self::Http3Frame { stream, kind } => write!(f, "HTTP/3 frame of type {kind:#x} on stream {stream}"),
+            Self::Http3Frame { stream, kind } => {
+                write!(f, "HTTP/3 frame of type {kind:#x} on stream {stream}")
+            }
             Self::Acknowledged {} => f.write_str("everything acknowledged"),
             Self::Alive {} => f.write_str("the connection continues"),
             Self::Open {} => f.write_str("the connection stays open"),

@@ -1,4 +1,4 @@
-use clearway_probe::quic::{Frame, Progress};
+use clearway_probe::quic::{Frame, Progress, Side, Trust};
 use clearway_probe::run::{RunError, connect};
 use clearway_probe::script::{Condition, Script};
 
@@ -33,14 +33,66 @@ fn a_violation_is_detected() {
 
 #[test]
 fn what_is_accepted_fails_an_expectation() {
-    let script = Script::quic().frames(vec![Frame::Ping {}]).step(clearway_probe::script::Step::Expect {
-        any: vec![Condition::transport_close(&[])],
-        none: Vec::new(),
-        milliseconds: Some(100),
-    });
+    let script =
+        Script::quic().frames(vec![Frame::Ping {}]).step(clearway_probe::script::Step::Expect {
+            any: vec![Condition::transport_close(&[])],
+            none: Vec::new(),
+            milliseconds: Some(100),
+        });
     let report = connect(&target(), &script, &options()).unwrap();
     assert!(!report.is_passed());
     assert_eq!(report.steps.last().unwrap().detail, "accepted silently");
+}
+
+#[test]
+fn a_request_survives_impairments() {
+    use clearway_probe::script::Step;
+    use clearway_probe::{Direction, Impairment, ImpairmentRule};
+    let rule = |direction, action, probability| ImpairmentRule {
+        probability,
+        ..ImpairmentRule::new(direction, action)
+    };
+    let rules = vec![
+        rule(Direction::Sent, Impairment::Drop, 0.2),
+        rule(Direction::Received, Impairment::Drop, 0.2),
+        rule(Direction::Received, Impairment::Duplicate, 0.2),
+        rule(Direction::Received, Impairment::Corrupt, 0.1),
+        rule(Direction::Sent, Impairment::Delay { milliseconds: 5 }, 0.3),
+    ];
+    let script = Script::http3().step(Step::Impair { rules }).get(0, "/").step(Step::Expect {
+        any: vec![Condition::response(0, &[200])],
+        none: Vec::new(),
+        milliseconds: Some(20_000),
+    });
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(report.is_passed(), "{report}");
+}
+
+#[test]
+fn a_token_is_used_and_a_session_is_resumed() {
+    use clearway_probe::script::Token;
+    let script = Script::quic()
+        .connect(|it| {
+            it.token = Some(Token::Previous);
+            it.resume = true;
+        })
+        .expect(vec![Condition::Alive {}]);
+    let report = connect(&target(), &script, &options()).unwrap();
+    assert!(report.is_passed(), "{report}");
+    // Later packets use the connection ID that the server chose.
+    let mut sent = report.record.packets.iter().filter(|packet| packet.side == Side::Sent);
+    let first = sent.next().unwrap();
+    assert!(!first.token.is_empty());
+    assert!(sent.all(|packet| packet.destination != first.destination), "{report}");
+}
+
+#[test]
+fn an_untrusted_certificate_is_reported() {
+    let roots = clearway::rustls::RootCertStore::empty();
+    let mut target = target();
+    target.trust = Trust::Roots(roots.into());
+    let error = connect(&target, &Script::quic(), &options()).unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
 }
 
 #[test]

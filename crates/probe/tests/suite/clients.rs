@@ -11,8 +11,8 @@ use clearway_probe::run::Listener;
 /// Makes one request; what becomes of it is up to the check.
 async fn request(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let config =
-        ClientConfig::dangerous_without_certificate_verification().application_protocols([PROTOCOL]);
+    let config = ClientConfig::dangerous_without_certificate_verification()
+        .application_protocols([PROTOCOL]);
     let client = Client::connect(&endpoint, &config, address, "localhost").await?;
     let response = client.send(http::Request::get("https://localhost/").body(())?).await;
     if let Ok(response) = response {
@@ -28,7 +28,8 @@ fn clearway_passes_every_check_for_clients() {
     let identity = Identity::self_signed(&["localhost"]).unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), identity).unwrap();
     let address = listener.local_address();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (send, _receive) = mpsc::channel();
     let start = |_: &_| {
         let send = send.clone();
@@ -39,7 +40,6 @@ fn clearway_passes_every_check_for_clients() {
         });
     };
     let summary = check_client(&listener, &Suite::default(), start, |_| {});
-    println!("{summary}");
     runtime.shutdown_background();
     assert_eq!(summary.failed, 0, "{summary}");
     assert!(summary.passed > 100, "{summary}");

@@ -1,6 +1,7 @@
 //! The probe against Clearway's own server and client, and against broken ones.
 
 mod basics;
-mod support;
-mod servers;
+mod broken;
 mod clients;
+mod servers;
+mod support;

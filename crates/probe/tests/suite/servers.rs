@@ -5,7 +5,6 @@ use crate::support::target;
 #[test]
 fn clearway_passes_every_check_for_servers() {
     let summary = check_server(&target(), &Suite::default(), |_| {}).unwrap();
-    println!("{summary}");
     assert_eq!(summary.failed, 0, "{summary}");
     let passed = summary.checks.iter().filter(|check| check.verdict == Verdict::Passed).count();
     assert!(passed > 120, "{summary}");

@@ -32,7 +32,8 @@ async fn answer(request: Request<RecvBody>) -> Response<Body> {
 fn start() -> Shared {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(async {
         let config = ServerConfig::new(vec![certified.cert.into()], key.into()).early_data(true);
         Arc::new(Server::bind("127.0.0.1:0".parse().unwrap(), config).unwrap())
@@ -43,7 +44,7 @@ fn start() -> Shared {
 }
 
 /// Returns the shared server as a target.
-pub fn target() -> Target {
+pub(crate) fn target() -> Target {
     static SERVER: OnceLock<Shared> = OnceLock::new();
     let address = SERVER.get_or_init(start).address;
     Target {
@@ -54,6 +55,6 @@ pub fn target() -> Target {
     }
 }
 
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options::default()
 }

@@ -22,7 +22,8 @@ const MAX_FLIGHTS: usize = 16;
 impl Endpoint {
     pub(super) fn start_client(&mut self) -> Result<(), EndpointError> {
         let parameters = self.parameters();
-        let tls = tls::client(&self.config, parameters).map_err(|source| EndpointError::Tls { source })?;
+        let tls = tls::client(&self.config, parameters)
+            .map_err(|source| EndpointError::Tls { source })?;
         self.keys.early = if self.config.early_data { tls.zero_rtt_keys() } else { None };
         self.tls = Some(tls);
         self.keys.initial = initial::keys(self.version, Role::Client, &self.destination);
@@ -116,6 +117,9 @@ impl Endpoint {
     /// Reads from TLS what it has learned: the peer's parameters, and whether the handshake is complete.
     fn learn(&mut self) {
         let Some(tls) = &self.tls else { return };
+        // Until the server's parameters arrive, a client that resumes a session has those of the earlier connection,
+        // which apply to early data.
+        let is_final = self.role == Role::Server || self.keys.application.is_some();
         if self.peer_parameters.is_none()
             && let Some(bytes) = tls.quic_transport_parameters()
         {
@@ -123,13 +127,12 @@ impl Endpoint {
             self.limits.max_data = all.integer(Parameters::MAX_DATA, 0);
             self.limits.max_streams_bidi = all.integer(Parameters::MAX_STREAMS_BIDI, 0);
             self.limits.max_streams_uni = all.integer(Parameters::MAX_STREAMS_UNI, 0);
-            let token = all.get(Parameters::RESET_TOKEN).and_then(|token| token.try_into().ok());
-            let first = self.peer_ids.iter_mut().find(|id| id.sequence == 0);
-            match first {
-                Some(first) => first.token = token,
-                None => self.peer_ids.push(PeerId { sequence: 0, id: self.destination.clone(), token }),
+            if is_final {
+                let token =
+                    all.get(Parameters::RESET_TOKEN).and_then(|token| token.try_into().ok());
+                self.peer_ids.push(PeerId { sequence: 0, id: self.destination.clone(), token });
+                self.peer_parameters = Some(all);
             }
-            self.peer_parameters = Some(all);
         }
         if self.role == Role::Server && self.keys.early.is_none() {
             self.keys.early = tls.zero_rtt_keys();
@@ -187,8 +190,14 @@ impl Endpoint {
     /// Processes the first datagram of a client.
     pub(super) fn on_first_datagram(&mut self, path: usize, datagram: &[u8]) {
         let Ok(header) = ProtectedHeader::decode(datagram, self.source.len()) else { return };
-        let HeaderKind::Long { packet_type: LongPacketType::Initial, version, destination, source, token, .. } =
-            header.kind
+        let HeaderKind::Long {
+            packet_type: LongPacketType::Initial,
+            version,
+            destination,
+            source,
+            token,
+            ..
+        } = header.kind
         else {
             return;
         };
@@ -258,7 +267,8 @@ impl Endpoint {
             packet.extend_from_slice(id);
         }
         packet.extend_from_slice(token);
-        let tag = initial::retry_tag(version, &self.original_destination, &packet).unwrap_or_default();
+        let tag =
+            initial::retry_tag(version, &self.original_destination, &packet).unwrap_or_default();
         packet.extend_from_slice(&tag);
         if corrupt_tag && let Some(last) = packet.last_mut() {
             *last ^= 0xff;
@@ -306,7 +316,11 @@ impl Endpoint {
     /// If the peer has not issued another connection ID.
     pub fn migrate(&mut self, keep_id: bool) -> Result<usize, EndpointError> {
         if !keep_id && !self.destination.is_empty() {
-            let current = self.peer_ids.iter().find(|id| id.id == self.destination).map_or(0, |id| id.sequence);
+            let current = self
+                .peer_ids
+                .iter()
+                .find(|id| id.id == self.destination)
+                .map_or(0, |id| id.sequence);
             let next = self.peer_ids.iter().find(|id| id.sequence > current);
             self.destination = next.ok_or(EndpointError::NoConnectionId)?.id.clone();
         }

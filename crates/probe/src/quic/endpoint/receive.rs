@@ -5,8 +5,8 @@ use clearway_wire::header::{HeaderKind, ProtectedHeader};
 use clearway_wire::{LongPacketType, PacketType, Reader};
 
 use super::{
-    CONNECTION_WINDOW, CloseLayer, CloseOrigin, Endpoint, Frame, Level, MAX_KEPT, PeerId, Progress, Role,
-    STREAM_WINDOW,
+    CONNECTION_WINDOW, CloseLayer, CloseOrigin, Endpoint, Frame, Level, MAX_KEPT, PeerId, Progress,
+    Role, STREAM_WINDOW,
 };
 use crate::Data;
 use crate::quic::opening::{Opened, open};
@@ -135,8 +135,10 @@ impl Endpoint {
         match &header.kind {
             HeaderKind::Retry(retry) => self.on_retry(path, retry, packet.len()),
             HeaderKind::VersionNegotiation(negotiation) => {
-                let mut record = self.packet_record(PacketKind::VersionNegotiation, path, packet.len());
-                record.versions = negotiation.versions().take(64).map(|version| version.0).collect();
+                let mut record =
+                    self.packet_record(PacketKind::VersionNegotiation, path, packet.len());
+                record.versions =
+                    negotiation.versions().take(64).map(|version| version.0).collect();
                 record.destination = Data::clipped(negotiation.destination, 255);
                 record.source = Some(Data::clipped(negotiation.source, 255));
                 self.record.push(record);
@@ -145,7 +147,13 @@ impl Endpoint {
         }
     }
 
-    fn process_opened(&mut self, path: usize, level: Level, mut record: PacketRecord, opened: &Opened) {
+    fn process_opened(
+        &mut self,
+        path: usize,
+        level: Level,
+        mut record: PacketRecord,
+        opened: &Opened,
+    ) {
         record.number = Some(opened.number);
         record.key_phase = opened.key_phase;
         if !opened.reserved_bits_are_zero {
@@ -222,7 +230,9 @@ impl Endpoint {
                 self.datagrams.push(Data::clipped(frame.data, MAX_BYTES));
             }
             Wire::PathChallenge(frame) => self.respond(path, frame.data),
-            Wire::HandshakeDone if self.role == Role::Client && self.progress == Progress::Complete => {
+            Wire::HandshakeDone
+                if self.role == Role::Client && self.progress == Progress::Complete =>
+            {
                 self.confirm();
             }
             Wire::ConnectionClose(frame) => {
@@ -258,12 +268,14 @@ impl Endpoint {
 
     fn on_new_connection_id(&mut self, frame: &clearway_wire::frame::NewConnectionId) {
         let sequence = frame.sequence.get();
-        if self.peer_ids.len() < MAX_KEPT && self.peer_ids.iter().all(|id| id.sequence != sequence) {
+        if self.peer_ids.len() < MAX_KEPT && self.peer_ids.iter().all(|id| id.sequence != sequence)
+        {
             let token = Some(*frame.reset_token.as_bytes());
             self.peer_ids.push(PeerId { sequence, id: frame.id.as_bytes().to_vec(), token });
         }
         let retire = frame.retire_prior_to.get();
-        let retired: Vec<_> = self.peer_ids.iter().map(|id| id.sequence).filter(|it| *it < retire).collect();
+        let retired: Vec<_> =
+            self.peer_ids.iter().map(|id| id.sequence).filter(|it| *it < retire).collect();
         let current = self.destination.clone();
         self.peer_ids.retain(|id| id.sequence >= retire);
         if self.peer_ids.iter().all(|id| id.id != current)
@@ -272,7 +284,10 @@ impl Endpoint {
             self.destination = first.id.clone();
         }
         for sequence in retired {
-            self.queue_frames(Level::OneRtt, vec![Frame::RetireConnectionId { sequence: sequence.into() }]);
+            self.queue_frames(
+                Level::OneRtt,
+                vec![Frame::RetireConnectionId { sequence: sequence.into() }],
+            );
         }
     }
 

@@ -130,7 +130,11 @@ impl Endpoint {
     }
 
     /// Protects a packet and records it as sent.
-    fn seal(&mut self, outgoing: &Outgoing, acknowledgment: Option<Frame>) -> Result<Vec<u8>, EndpointError> {
+    fn seal(
+        &mut self,
+        outgoing: &Outgoing,
+        acknowledgment: Option<Frame>,
+    ) -> Result<Vec<u8>, EndpointError> {
         let packet = &outgoing.packet;
         let level = packet.level;
         let mut payload = Vec::new();
@@ -142,7 +146,8 @@ impl Endpoint {
         payload.extend_from_slice(&outgoing.payload);
         frames.extend(packet.frames.iter().cloned());
         let next = self.space(level).next;
-        let number = packet.number.map_or(next, |number| number.resolve(&|base| self.value(base, level)));
+        let number =
+            packet.number.map_or(next, |number| number.resolve(&|base| self.value(base, level)));
         let phase = self.keys.application.as_ref().is_some_and(|keys| keys.phase);
         let is_other_phase = matches!(packet.sealing, Sealing::NextPhase | Sealing::PreviousPhase);
         let key_phase = packet.key_phase.unwrap_or(phase != is_other_phase);
@@ -167,7 +172,8 @@ impl Endpoint {
         } else {
             record.versions = vec![version.0];
             record.source = Some(Data::clipped(header.source, 256));
-            record.token = Data::clipped(if level == Level::Initial { header.token } else { &[] }, 256);
+            record.token =
+                Data::clipped(if level == Level::Initial { header.token } else { &[] }, 256);
         }
         let is_ack_eliciting = packet.frames.iter().any(Frame::is_ack_eliciting);
         record.frames = frames;
@@ -194,7 +200,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// If there are no keys for a packet, or it has no encoding.
-    pub fn send_datagram(&mut self, now: Timestamp, packets: &[Packet]) -> Result<(), EndpointError> {
+    pub fn send_datagram(
+        &mut self,
+        now: Timestamp,
+        packets: &[Packet],
+    ) -> Result<(), EndpointError> {
         self.now = now;
         let mut bytes = Vec::new();
         let has_initial = packets.iter().any(|packet| packet.level == Level::Initial);
@@ -232,7 +242,10 @@ impl Endpoint {
     /// waits for 1-RTT keys.
     pub fn write_stream(&mut self, id: u64, data: &[u8], fin: bool) {
         let size = self.config.datagram_size.saturating_sub(100).clamp(200, 60_000);
-        let level = match self.progress < Progress::Complete && self.keys.early.is_some() && self.role == Role::Client {
+        let level = match self.progress < Progress::Complete
+            && self.keys.early.is_some()
+            && self.role == Role::Client
+        {
             true => Level::ZeroRtt,
             false => Level::OneRtt,
         };
