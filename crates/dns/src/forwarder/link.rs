@@ -1,0 +1,124 @@
+//! Links to upstream servers: one connection each, which is reestablished when it is needed.
+
+mod dialer;
+mod https;
+mod quic;
+mod reconnecting;
+mod stream;
+mod udp;
+
+use core::fmt;
+use std::sync::Arc;
+
+use hickory_proto::op::Message;
+
+use super::question::Question;
+use crate::extended_error::{ErrorInfo, ExtendedError};
+use crate::upstream::{Upstream, UpstreamProtocol};
+use crate::violation::Violation;
+pub(crate) use dialer::Dialer;
+use https::HttpsConnector;
+use quic::QuicConnector;
+use reconnecting::Reconnecting;
+use stream::{TcpConnector, TlsConnector};
+use udp::UdpLink;
+
+/// The reason why an upstream server gave no response.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkError {
+    /// No connection can be established.
+    Unreachable(Arc<str>),
+    /// The connection ended, or the server abandoned the query.
+    Lost(Arc<str>),
+    /// The response violates the protocol.
+    Invalid(Violation),
+    TimedOut,
+}
+
+impl LinkError {
+    pub(crate) fn unreachable(error: impl fmt::Display) -> Self {
+        Self::Unreachable(error.to_string().into())
+    }
+
+    pub(crate) fn lost(error: impl fmt::Display) -> Self {
+        Self::Lost(error.to_string().into())
+    }
+
+    /// Returns the error for clients, which does not name the server.
+    pub(crate) fn extended_error(&self) -> ExtendedError {
+        match self {
+            Self::Unreachable(_) => {
+                let text = "no upstream server can be reached";
+                ExtendedError::new(ErrorInfo::NoReachableAuthority, text)
+            }
+            Self::TimedOut => {
+                let text = "no upstream server responded in time";
+                ExtendedError::new(ErrorInfo::NoReachableAuthority, text)
+            }
+            Self::Lost(_) => {
+                let text = "the connection to the upstream server failed";
+                ExtendedError::new(ErrorInfo::NetworkError, text)
+            }
+            Self::Invalid(_) => {
+                let text = "the upstream server's response is invalid";
+                ExtendedError::new(ErrorInfo::InvalidData, text)
+            }
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(why) => write!(f, "cannot connect: {why}"),
+            Self::Lost(why) => f.write_str(why),
+            Self::Invalid(violation) => write!(f, "invalid response: {violation}"),
+            Self::TimedOut => f.write_str("no response in time"),
+        }
+    }
+}
+
+/// A link to an upstream server.
+pub(crate) enum Link {
+    Quic(Reconnecting<QuicConnector>),
+    Https(Reconnecting<HttpsConnector>),
+    Tls(Reconnecting<TlsConnector>),
+    Tcp(Reconnecting<TcpConnector>),
+    Udp(UdpLink),
+}
+
+impl Link {
+    pub(crate) fn new(upstream: Upstream, dialer: Arc<Dialer>) -> Self {
+        match upstream.protocol() {
+            UpstreamProtocol::Quic => {
+                Self::Quic(Reconnecting::new(QuicConnector { upstream, dialer }))
+            }
+            UpstreamProtocol::Https => {
+                Self::Https(Reconnecting::new(HttpsConnector { upstream, dialer }))
+            }
+            UpstreamProtocol::Tls => {
+                Self::Tls(Reconnecting::new(TlsConnector { upstream, dialer }))
+            }
+            UpstreamProtocol::Tcp => Self::Tcp(Reconnecting::new(TcpConnector { upstream })),
+            UpstreamProtocol::Udp => Self::Udp(UdpLink::new(upstream)),
+        }
+    }
+
+    /// Sends a question, and returns the response. If the connection has ended in the meantime, a
+    /// new one is established.
+    pub(crate) async fn exchange(&self, question: &Question) -> Result<Message, LinkError> {
+        match self {
+            Self::Quic(link) => link.exchange(question).await,
+            Self::Https(link) => link.exchange(question).await,
+            Self::Tls(link) => link.exchange(question).await,
+            Self::Tcp(link) => link.exchange(question).await,
+            Self::Udp(link) => link.exchange(question).await,
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! DNS over UDP, and over TCP for truncated responses.
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use hickory_proto::op::Message;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use super::super::question::Question;
+use super::LinkError;
+use super::reconnecting::Reconnecting;
+use super::stream::TcpConnector;
+use crate::upstream::Upstream;
+use crate::wire::{Layout, MAX_MESSAGE, PAYLOAD, encode_query};
+
+/// How long to wait for a response before the query is sent again.
+const RETRANSMIT: Duration = Duration::from_millis(700);
+/// How long a resolved address is used.
+const ADDRESS_TIME: Duration = Duration::from_secs(60);
+
+pub(crate) struct UdpLink {
+    upstream: Upstream,
+    tcp: Reconnecting<TcpConnector>,
+    /// The server's address, and when it was resolved.
+    address: Mutex<Option<(SocketAddr, Instant)>>,
+}
+
+impl UdpLink {
+    pub(crate) fn new(upstream: Upstream) -> Self {
+        let tcp = Reconnecting::new(TcpConnector { upstream: upstream.clone() });
+        Self { upstream, tcp, address: Mutex::new(None) }
+    }
+
+    /// Sends a question from a port of its own (RFC 5452 §9.2), and returns the response. The
+    /// caller limits the time.
+    pub(crate) async fn exchange(&self, question: &Question) -> Result<Message, LinkError> {
+        let message = question.message();
+        let id = message.metadata.id;
+        let layout = Layout { is_prefixed: false, block: None, limit: MAX_MESSAGE };
+        let octets = encode_query(message, id, layout).map_err(LinkError::lost)?;
+        let socket = self.socket().await.map_err(LinkError::unreachable)?;
+        let response = loop {
+            socket.send(&octets).await.map_err(LinkError::lost)?;
+            match timeout(RETRANSMIT, receive(&socket, question, id)).await {
+                Ok(response) => break response.map_err(LinkError::lost)?,
+                Err(_) => continue,
+            }
+        };
+        match response.metadata.truncation {
+            true => self.tcp.exchange(question).await,
+            false => Ok(response),
+        }
+    }
+
+    async fn socket(&self) -> io::Result<UdpSocket> {
+        let address = self.address().await?;
+        let local: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(local).await?;
+        socket.connect(address).await?;
+        Ok(socket)
+    }
+
+    async fn address(&self) -> io::Result<SocketAddr> {
+        let known = *self.address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((address, since)) = known
+            && since.elapsed() < ADDRESS_TIME
+        {
+            return Ok(address);
+        }
+        let addresses = self.upstream.resolve().await?;
+        let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let address = addresses.first().copied().ok_or_else(none)?;
+        let now = Some((address, Instant::now()));
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(address)
+    }
+}
+
+/// Waits for the response; datagrams that are not it may be spoofed, and are ignored.
+async fn receive(socket: &UdpSocket, question: &Question, id: u16) -> io::Result<Message> {
+    let mut buffer = vec![0; PAYLOAD.into()];
+    loop {
+        let length = socket.recv(&mut buffer).await?;
+        let response = buffer.get(..length).map(|octets| question.response(octets, id));
+        if let Some(Ok(response)) = response {
+            return Ok(response);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is asked of upstream servers.
+
+use hickory_proto::op::{Message, MessageType, Query};
+
+use crate::violation::Violation;
+use crate::wire::{decode, default_edns, name_octets};
+
+/// A query without what belongs to one client: its ID, its EDNS options, and the spelling of the
+/// name.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    query: Query,
+    recursion_desired: bool,
+    checking_disabled: bool,
+    dnssec_ok: bool,
+}
+
+/// The key of a question in the cache. Equal questions have equal keys.
+pub(crate) type Key = Box<[u8]>;
+
+impl Question {
+    /// Returns the question of a query, unless it has none or several.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        let [query] = message.queries.as_slice() else { return None };
+        Some(Self {
+            query: query.clone(),
+            recursion_desired: message.metadata.recursion_desired,
+            checking_disabled: message.metadata.checking_disabled,
+            dnssec_ok: message.edns.as_ref().is_some_and(|edns| edns.flags().dnssec_ok),
+        })
+    }
+
+    /// Creates the question of a recursive query.
+    pub(crate) const fn recursive(query: Query) -> Self {
+        Self { query, recursion_desired: true, checking_disabled: false, dnssec_ok: false }
+    }
+
+    pub(crate) const fn query(&self) -> &Query {
+        &self.query
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        let mut key = name_octets(self.query.name());
+        key.make_ascii_lowercase();
+        key.extend_from_slice(&u16::from(self.query.query_type()).to_be_bytes());
+        key.extend_from_slice(&u16::from(self.query.query_class()).to_be_bytes());
+        let flags = [self.recursion_desired, self.checking_disabled, self.dnssec_ok];
+        key.extend(flags.map(u8::from));
+        key.into_boxed_slice()
+    }
+
+    /// Returns a query with a random ID.
+    pub(crate) fn message(&self) -> Message {
+        let mut message = Message::query();
+        message.metadata.recursion_desired = self.recursion_desired;
+        message.metadata.checking_disabled = self.checking_disabled;
+        // Requests the AD bit without DNSSEC records (RFC 6840 §5.7).
+        message.metadata.authentic_data = true;
+        message.add_query(self.query.clone());
+        let mut edns = default_edns();
+        edns.set_dnssec_ok(self.dnssec_ok);
+        message.set_edns(edns);
+        message
+    }
+
+    /// Decodes a response to the query with this ID, and checks that it is one.
+    pub(crate) fn response(&self, octets: &[u8], id: u16) -> Result<Message, Violation> {
+        let response = decode(octets)?;
+        if response.metadata.id != id {
+            return Err(Violation::NonzeroId);
+        }
+        if response.metadata.message_type != MessageType::Response {
+            return Err(Violation::WrongDirection);
+        }
+        match response.queries.as_slice() {
+            [query] if *query == self.query => Ok(response),
+            // Some servers omit the question of a response such as REFUSED.
+            [] if response.answers.is_empty() => Ok(response),
+            _ => Err(Violation::WrongQuestion),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Forwarders over each upstream protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clearway::rustls::{self, crypto::aws_lc_rs::default_provider};
+use clearway::{Endpoint, VarInt, http3};
+use clearway_dns::hickory_proto::op::{Message, OpCode, ResponseCode};
+use clearway_dns::hickory_proto::rr::{DNSClass, RecordType};
+use clearway_dns::{
+    Answer, Client, ExtendedError, Forwarder, ForwarderConfig, ForwarderError, Handler, Request,
+    Server,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+
+use crate::local::{listen, many};
+use crate::support::{Site, address, loopback, query};
+
+/// Responds to each query with an address, and counts them.
+fn counting() -> (Server<impl Handler>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let handler = move |request: Request| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move { address(&request) }
+    };
+    (Server::new(handler), count)
+}
+
+fn url(address: SocketAddr, scheme: &str) -> String {
+    match scheme {
+        "udp" | "tcp" => format!("{scheme}://{address}"),
+        _ => format!("{scheme}://{address}#localhost"),
+    }
+}
+
+/// A forwarder, and a client of it.
+struct Forwarding {
+    forwarder: Forwarder,
+    client: Client,
+    _endpoint: Endpoint,
+}
+
+async fn forwarding(site: &Site, upstreams: &[String]) -> Forwarding {
+    let mut config = ForwarderConfig::with_roots(site.roots()).unwrap();
+    config.attempt_time = Duration::from_millis(500);
+    forwarding_with(site, upstreams, config).await
+}
+
+async fn forwarding_with(site: &Site, upstreams: &[String], config: ForwarderConfig) -> Forwarding {
+    let upstreams = upstreams.iter().map(|url| url.parse().unwrap());
+    let forwarder = Forwarder::new(upstreams, config).unwrap();
+    let endpoint = site.serve(&Server::new(forwarder.clone()));
+    let client = site.connect(endpoint.local_address()).await;
+    Forwarding { forwarder, client, _endpoint: endpoint }
+}
+
+/// Starts a DoT server: TLS in front of a TCP server.
+async fn serve_tls(site: &Site, tcp: SocketAddr) -> SocketAddr {
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![site.certificate.clone()], site.key.clone_key())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind(loopback()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut outside = acceptor.accept(stream).await.unwrap();
+            let mut inside = TcpStream::connect(tcp).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn every_upstream_protocol_is_used_and_responses_are_cached() {
+    let site = Site::new();
+    for scheme in ["quic", "https", "tls", "tcp", "udp"] {
+        let (server, count) = counting();
+        let mut endpoint = None;
+        let upstream = match scheme {
+            "quic" => endpoint.insert(site.serve(&server)).local_address(),
+            "https" => {
+                let http = http3::Server::bind(loopback(), site.server()).unwrap();
+                let address = http.local_address();
+                tokio::spawn(async move { server.serve_https(&http).await });
+                address
+            }
+            "tls" => serve_tls(&site, listen(&server).await).await,
+            _ => listen(&server).await,
+        };
+        let forwarding = forwarding(&site, &[url(upstream, scheme)]).await;
+        let ask = |name| forwarding.client.query(query(name));
+        let (first, second) = tokio::join!(ask("a.example."), ask("b.example."));
+        for (response, name) in [(first, "a.example."), (second, "b.example.")] {
+            let response = response.unwrap();
+            assert_eq!(response.metadata.response_code, ResponseCode::NoError, "{scheme}");
+            assert_eq!(response.answers[0].name.to_ascii(), name);
+        }
+        // From the cache, with the spelling of this query.
+        let response = ask("A.Example.").await.unwrap();
+        assert_eq!(response.queries[0].name().to_ascii(), "A.Example.");
+        assert_eq!(response.answers.len(), 1);
+        assert_eq!(count.load(Ordering::Relaxed), 2, "{scheme}");
+        let statistics = forwarding.forwarder.statistics();
+        assert_eq!((statistics.hits, statistics.misses, statistics.failures), (1, 2, 0));
+        let upstream = &statistics.upstreams[0];
+        assert_eq!((upstream.queries, upstream.failures, upstream.is_up), (2, 0, true));
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_response_is_asked_for_again_over_tcp() {
+    let site = Site::new();
+    let upstream = listen(&Server::new(many)).await;
+    let forwarding = forwarding(&site, &[url(upstream, "udp")]).await;
+    let response = forwarding.client.query(query("www.example.")).await.unwrap();
+    assert_eq!(response.answers.len(), 100);
+}
+
+#[tokio::test]
+async fn equal_queries_at_the_same_time_are_one() {
+    let site = Site::new();
+    let (gate, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let count = Arc::new(AtomicUsize::new(0));
+    let shared = (gate.clone(), begun.clone(), count.clone());
+    let server = Server::new(move |request: Request| {
+        let (gate, begun, count) = shared.clone();
+        async move {
+            count.fetch_add(1, Ordering::Relaxed);
+            begun.notify_one();
+            gate.notified().await;
+            address(&request)
+        }
+    });
+    let endpoint = site.serve(&server);
+    let forwarding = forwarding(&site, &[url(endpoint.local_address(), "quic")]).await;
+    let ask = || forwarding.client.query(query("www.example."));
+    let opening = async {
+        begun.notified().await;
+        // The others have been forwarded to the same query, or will find it in flight or cached.
+        while forwarding.forwarder.statistics().coalesced < 2 {
+            tokio::task::yield_now().await;
+        }
+        gate.notify_one();
+    };
+    let (a, b, c, ()) = tokio::join!(ask(), ask(), ask(), opening);
+    for response in [a, b, c] {
+        assert_eq!(response.unwrap().answers.len(), 1);
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn the_next_upstream_is_used_when_the_first_one_dies() {
+    let site = Site::new();
+    let ((first, first_count), (second, second_count)) = (counting(), counting());
+    let (dying, lasting) = (site.serve(&first), site.serve(&second));
+    let urls = [&dying, &lasting].map(|it| url(it.local_address(), "quic"));
+    let forwarding = forwarding(&site, &urls).await;
+    let ask = async |name| {
+        let response = forwarding.client.query(query(name)).await.unwrap();
+        assert_eq!(response.metadata.response_code, ResponseCode::NoError);
+    };
+    ask("a.example.").await;
+    let counts = || [&first_count, &second_count].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counts(), [1, 0]);
+    dying.close(VarInt::ZERO, b"");
+    drop(dying);
+    ask("b.example.").await;
+    ask("c.example.").await;
+    assert_eq!(counts(), [1, 2]);
+    let statistics = forwarding.forwarder.statistics();
+    assert!(statistics.upstreams[0].failures >= 1 && statistics.upstreams[1].is_up);
+}
+
+#[tokio::test]
+async fn without_an_upstream_the_client_gets_the_reason() {
+    let site = Site::new();
+    // Nobody listens there.
+    let unused = TcpListener::bind(loopback()).await.unwrap();
+    let nobody = unused.local_addr().unwrap();
+    drop(unused);
+    let forwarding = forwarding(&site, &[url(nobody, "tcp")]).await;
+    let mut health = forwarding.forwarder.watch_health();
+    for _ in 0..2 {
+        let response = forwarding.client.query(query("www.example.")).await.unwrap();
+        assert_eq!(response.metadata.response_code, ResponseCode::ServFail);
+        assert_eq!(ExtendedError::of(&response.edns.unwrap()).unwrap().code, 22);
+    }
+    let statistics = forwarding.forwarder.statistics();
+    assert_eq!((statistics.failures, statistics.upstreams[0].is_up), (2, false));
+    assert!(health.changed().await);
+    let error = statistics.upstreams[0].last_error.as_deref().unwrap();
+    assert!(error.contains("cannot connect"), "{error}");
+}
+
+#[tokio::test]
+async fn a_failure_of_an_upstream_is_passed_on() {
+    let site = Site::new();
+    let server = Server::new(|request: Request| async move {
+        let reason = ExtendedError::new(clearway_dns::ErrorInfo::Other, "bogus");
+        request.failure(ResponseCode::ServFail, &reason)
+    });
+    let endpoint = site.serve(&server);
+    let forwarding = forwarding(&site, &[url(endpoint.local_address(), "quic")]).await;
+    let response = forwarding.client.query(query("www.example.")).await.unwrap();
+    assert_eq!(response.metadata.response_code, ResponseCode::ServFail);
+    assert_eq!(ExtendedError::of(&response.edns.unwrap()).unwrap().text, "bogus");
+}
+
+#[tokio::test]
+async fn what_cannot_be_forwarded_is_rejected() {
+    let site = Site::new();
+    let (server, count) = counting();
+    let endpoint = site.serve(&server);
+    let forwarder = forwarding(&site, &[url(endpoint.local_address(), "quic")]).await;
+    let ask = async |change: fn(&mut Message)| {
+        let mut message = query("example.");
+        change(&mut message);
+        forwarder.client.query(message).await.unwrap().metadata.response_code
+    };
+    let update = ask(|message| message.metadata.op_code = OpCode::Update).await;
+    assert_eq!(update, ResponseCode::NotImp);
+    let two = ask(|message| message.queries.push(message.queries[0].clone())).await;
+    assert_eq!(two, ResponseCode::FormErr);
+    let none = ask(|message| message.queries.clear()).await;
+    assert_eq!(none, ResponseCode::FormErr);
+    let chaos = ask(|message| {
+        message.queries[0].set_query_class(DNSClass::CH);
+    });
+    assert_eq!(chaos.await, ResponseCode::Refused);
+    // The client does not send zone transfers.
+    for kind in [RecordType::AXFR, RecordType::IXFR] {
+        let mut message = query("example.");
+        message.queries[0].set_query_type(kind);
+        let octets = crate::support::framed(message);
+        let mut recv = crate::support::send(forwarder.client.connection(), octets).await;
+        let octets = recv.read_to_end(70_000).await.unwrap();
+        let response = Message::from_vec(&octets[2..]).unwrap();
+        assert_eq!(response.metadata.response_code, ResponseCode::NotImp);
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    assert_eq!(forwarder.forwarder.statistics().rejected, 6);
+}
+
+#[tokio::test]
+async fn an_abandoned_query_is_a_failure() {
+    let site = Site::new();
+    let endpoint = site.serve(&Server::new(|_: Request| async { Answer::abandon() }));
+    let forwarding = forwarding(&site, &[url(endpoint.local_address(), "quic")]).await;
+    let response = forwarding.client.query(query("www.example.")).await.unwrap();
+    assert_eq!(response.metadata.response_code, ResponseCode::ServFail);
+    assert_eq!(ExtendedError::of(&response.edns.unwrap()).unwrap().code, 23);
+}
+
+#[tokio::test]
+async fn a_forwarder_needs_an_upstream() {
+    let config = ForwarderConfig::with_roots(Site::new().roots()).unwrap();
+    assert!(matches!(Forwarder::new([], config), Err(ForwarderError::NoUpstream)));
+}

@@ -1,0 +1,9 @@
+//! Tests of clients, servers and forwarders over loopback.
+
+mod early;
+mod forwarder;
+mod https;
+mod local;
+mod quic;
+mod server_violations;
+mod support;
