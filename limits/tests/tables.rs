@@ -8,7 +8,7 @@ use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
 /// The crates that keep state between calls which a peer can change.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "units",
     "balancer",
     "transport",
@@ -19,6 +19,7 @@ const CRATES: [&str; 10] = [
     "io",
     "forward",
     "clearway",
+    "dns",
 ];
 
 /// Types that can hold any number of items.

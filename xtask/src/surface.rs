@@ -30,6 +30,7 @@ const CRATES: [&str; 15] = [
     "io",
     "forward",
     "clearway",
+    "dns",
     "lab",
 ];
 

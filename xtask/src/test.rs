@@ -12,8 +12,8 @@ use crate::gallery::GalleryOptions;
 use crate::options::defaults;
 use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
-/// The feature that enables tests with other QUIC stacks.
-const PEERS: &str = "clearway-interop/peers";
+/// The features that enable tests with other QUIC stacks, and with kdig.
+const PEERS: &str = "clearway-interop/peers,clearway-dns/peers";
 
 /// The crates whose threads wait for sockets.
 const WAITING: [&str; 2] = ["crates/io", "crates/clearway"];

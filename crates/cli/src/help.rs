@@ -13,7 +13,7 @@ const INDENTATION: usize = 10;
 
 /// The headings of commands with many options, each with the names of its options. All other
 /// options are under "Options".
-const HEADINGS: [(&str, &str, &[&str]); 14] = [
+const HEADINGS: [(&str, &str, &[&str]); 18] = [
     (
         "get",
         "Certificates and sessions",
@@ -76,6 +76,18 @@ const HEADINGS: [(&str, &str, &[&str]); 14] = [
         ],
     ),
     ("serve", "Connection", &["preferred-address", "quic-versions", "busy-poll"]),
+    ("dns", "Listening", &["listen", "listen-https", "listen-udp", "listen-tcp"]),
+    (
+        "dns",
+        "Certificates and clients",
+        &["cert", "key", "save-cert", "client-ca", "client-certificate", "no-early-data"],
+    ),
+    (
+        "dns",
+        "Upstream servers and cache",
+        &["upstream", "ca", "upstream-timeout", "query-timeout", "cache-size", "cache-memory"],
+    ),
+    ("dns", "Observation", &["metrics", "metrics-name"]),
     ("serve", "Observation", &["live", "live-name", "live-memory", "metrics", "metrics-name"]),
 ];
 

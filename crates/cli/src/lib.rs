@@ -10,6 +10,7 @@ mod certificate;
 mod completions;
 mod connection_options;
 mod demo;
+mod dns;
 #[cfg_attr(not(target_os = "linux"), path = "system/absent/doctor.rs")]
 mod doctor;
 mod events;
@@ -68,6 +69,7 @@ enum Command {
     Serve(Box<serve::ServeCommand>),
     Get(Box<get::GetCommand>),
     Balance(Box<balance::BalanceCommand>),
+    Dns(Box<dns::DnsCommand>),
     Doctor(doctor::DoctorCommand),
     Link(Box<link::LinkCommand>),
     Proxy(Box<proxy::ProxyCommand>),
@@ -162,6 +164,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(command) => serve::run(*command).await,
         Command::Get(command) => get::run(*command).await,
         Command::Balance(command) => balance::run(*command).await,
+        Command::Dns(command) => dns::run(*command).await,
         Command::Doctor(command) => doctor::run(command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Proxy(command) => proxy::run(*command).await,

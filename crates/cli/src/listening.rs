@@ -22,6 +22,12 @@ impl Listening {
     /// The socket for traces that `view --live` can follow.
     pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
 
+    /// The socket for DNS over HTTP/3.
+    pub(crate) const HTTPS: Self = Self { protocol: "UDP", option: "--listen-https" };
+    /// The socket for DNS over UDP.
+    pub(crate) const DNS_UDP: Self = Self { protocol: "UDP", option: "--listen-udp" };
+    /// The socket for DNS over TCP.
+    pub(crate) const DNS_TCP: Self = Self { protocol: "TCP", option: "--listen-tcp" };
     /// The socket for a server's metrics.
     pub(crate) const METRICS: Self = Self { protocol: "TCP", option: "--metrics" };
 

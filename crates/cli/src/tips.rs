@@ -14,11 +14,12 @@ struct Tip {
     tip: &'static str,
 }
 
-const TIPS: [Tip; 25] = [
+const TIPS: [Tip; 29] = [
     tip("", &["curl", "wget", "download"], "to download over HTTP/3: clearway get URL"),
     tip("", &["file-server", "http"], "Caddy's file-server is clearway serve DIR"),
     tip("", &["reverse-proxy", "lb"], "to balance QUIC servers: clearway balance"),
     tip("", &["netem", "tc"], "to impair a path: clearway link"),
+    tip("", &["dnsproxy", "resolver", "doq"], "to forward DNS: clearway dns --upstream URL"),
     tip("get", &["--resolve", "--connect-to"], "use --connect HOST:PORT"),
     tip("get", &["--http3", "--http3-only"], "clearway get always uses HTTP/3; omit the option"),
     tip("get", &["--ca-certificate"], "wget's --ca-certificate is --ca FILE here"),
@@ -34,6 +35,9 @@ const TIPS: [Tip; 25] = [
     tip("get", &["-Z", "--parallel"], "several URLs are always downloaded in parallel"),
     tip("get", &["--remote-name-all"], "-O applies to all URLs"),
     tip("get", &["--preproxy", "--socks5"], "use --proxy https://HOST:PORT (MASQUE)"),
+    tip("dns", &["-u", "--forward"], "use --upstream URL, such as quic://dns.example"),
+    tip("dns", &["-l", "--bind", "--address"], "use --listen ADDR, such as 0.0.0.0:853"),
+    tip("dns", &["-p", "--port", "--quic-port"], "the port is part of --listen ADDR"),
     tip("serve", &["-r", "--root", "--dir"], "the folder is an argument: clearway serve DIR"),
     tip("serve", &["--domain"], "use --host-name NAME; pass its certificate with --cert and --key"),
     tip("serve", &["-l", "--bind", "--address"], "use --listen ADDR, such as 0.0.0.0:443"),

@@ -123,7 +123,7 @@ pub struct ForwarderStatistics {
     pub hits: u64,
     /// Queries not answered from the cache.
     pub misses: u64,
-    /// Those of the misses that waited for the response to an equal query.
+    /// Misses that waited for the response to an equal query.
     pub coalesced: u64,
     /// Queries answered with SERVFAIL because no upstream server responded.
     pub failures: u64,

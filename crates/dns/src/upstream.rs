@@ -47,7 +47,8 @@ impl UpstreamProtocol {
         }
     }
 
-    const fn has_certificate(self) -> bool {
+    /// Returns whether queries are encrypted, and the server has a certificate.
+    pub const fn is_encrypted(self) -> bool {
         matches!(self, Self::Quic | Self::Https | Self::Tls)
     }
 }
@@ -161,7 +162,7 @@ impl FromStr for Upstream {
             _ => String::new(),
         };
         let upstream = Self { protocol, host, port, name, path };
-        if protocol.has_certificate()
+        if protocol.is_encrypted()
             && ServerName::try_from(upstream.server_name().to_owned()).is_err()
         {
             return Err(UpstreamError::InvalidName(upstream.server_name().to_owned()));
@@ -181,7 +182,7 @@ fn unexpected(url: &Url, protocol: UpstreamProtocol) -> Option<&'static str> {
     if protocol != UpstreamProtocol::Https && !matches!(url.path(), "" | "/") {
         return Some("a path");
     }
-    (url.fragment().is_some() && !protocol.has_certificate()).then_some("a certificate name")
+    (url.fragment().is_some() && !protocol.is_encrypted()).then_some("a certificate name")
 }
 
 /// The reason why a text is not the URL of an upstream server.

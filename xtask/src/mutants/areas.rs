@@ -67,6 +67,7 @@ pub(super) const AREAS: [Area; 17] = [
         ..area("doctor", &["crates/doctor/src/**/*.rs"], &["clearway-doctor"])
     },
     area("clearway", &["crates/clearway/src/**/*.rs"], &["clearway"]),
+    area("dns", &["crates/dns/src/**/*.rs"], &["clearway-dns"]),
     program(
         "serve",
         &[

@@ -13,14 +13,19 @@ fn text(shards: usize) -> String {
     exporter::text(&quiet(shards))
 }
 
+/// Returns whether a metric is not one of another command.
+fn is_of_serve(name: &str) -> bool {
+    !["clearway_balance_", "clearway_dns_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
 #[test]
 fn the_document_lists_what_is_exported() {
-    assert_documented(&quiet(1), |name| !name.starts_with("clearway_balance_"));
+    assert_documented(&quiet(1), is_of_serve);
 }
 
 #[test]
 fn the_dashboard_shows_what_is_exported() {
-    assert_shown(&quiet(1), |name| !name.starts_with("clearway_balance_"));
+    assert_shown(&quiet(1), is_of_serve);
 }
 
 #[test]

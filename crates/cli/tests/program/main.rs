@@ -8,6 +8,7 @@ mod book;
 mod certificates;
 mod demo;
 mod disks;
+mod dns;
 mod doctor;
 mod drained;
 mod errors;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use hickory_proto::op::{Message, Query};
 use hickory_proto::rr::{Name, RecordType};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::link::{Dialer, Link, LinkError};
 use super::question::Question;
@@ -81,8 +81,7 @@ impl Backend {
         limit: Duration,
     ) -> Result<Message, LinkError> {
         self.queries.fetch_add(1, Ordering::Relaxed);
-        let outcome = timeout(limit, self.link.exchange(question)).await;
-        let outcome = outcome.unwrap_or(Err(LinkError::TimedOut));
+        let outcome = self.link.exchange(question, limit).await;
         match &outcome {
             Ok(_) => self.succeeded(),
             Err(error) => self.failed(error, limit),

@@ -8,6 +8,7 @@ mod stream;
 mod udp;
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
 
 use hickory_proto::op::Message;
@@ -106,13 +107,17 @@ impl Link {
 
     /// Sends a question, and returns the response. If the connection has ended in the meantime, a
     /// new one is established.
-    pub(crate) async fn exchange(&self, question: &Question) -> Result<Message, LinkError> {
+    pub(crate) async fn exchange(
+        &self,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Message, LinkError> {
         match self {
-            Self::Quic(link) => link.exchange(question).await,
-            Self::Https(link) => link.exchange(question).await,
-            Self::Tls(link) => link.exchange(question).await,
-            Self::Tcp(link) => link.exchange(question).await,
-            Self::Udp(link) => link.exchange(question).await,
+            Self::Quic(link) => link.exchange(question, limit).await,
+            Self::Https(link) => link.exchange(question, limit).await,
+            Self::Tls(link) => link.exchange(question, limit).await,
+            Self::Tcp(link) => link.exchange(question, limit).await,
+            Self::Udp(link) => link.exchange(question, limit).await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of upstream servers.
+//! The questions that are sent to upstream servers.
 
 use hickory_proto::op::{Message, MessageType, Query};
 

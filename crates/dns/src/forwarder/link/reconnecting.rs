@@ -1,3 +1,4 @@
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -39,6 +40,8 @@ type Attempt<S> = Shared<BoxFuture<'static, Result<S, LinkError>>>;
 pub(crate) struct Reconnecting<C: Connector> {
     connector: Arc<C>,
     state: Mutex<State<C::Session>>,
+    /// The number of responses so far.
+    responses: AtomicU64,
 }
 
 struct State<S> {
@@ -60,16 +63,47 @@ enum Phase<S> {
 impl<C: Connector> Reconnecting<C> {
     pub(crate) fn new(connector: C) -> Self {
         let state = State { phase: Phase::Idle, attempt: 0, failures: 0 };
-        Self { connector: Arc::new(connector), state: Mutex::new(state) }
+        let (state, responses) = (Mutex::new(state), AtomicU64::new(0));
+        Self { connector: Arc::new(connector), state, responses }
     }
 
     fn state(&self) -> MutexGuard<'_, State<C::Session>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a question and returns the response. If the connection is silent for `limit`, it is
+    /// replaced: the server may have been restarted, or a path may be broken.
+    pub(crate) async fn exchange(
+        &self,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Message, LinkError> {
+        let before = self.responses.load(Ordering::Relaxed);
+        let outcome = timeout(limit, self.attempt(question)).await;
+        let outcome = outcome.unwrap_or(Err(LinkError::TimedOut));
+        match &outcome {
+            Ok(_) => {
+                self.responses.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(LinkError::TimedOut) if self.responses.load(Ordering::Relaxed) == before => {
+                self.forget();
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Gives up the connection. Outstanding queries can still complete on it.
+    fn forget(&self) {
+        let mut state = self.state();
+        if matches!(state.phase, Phase::Open(_)) {
+            state.phase = Phase::Idle;
+        }
+    }
+
     /// Sends a question and returns the response. A query that was lost together with an earlier
     /// connection is sent again, on a new one.
-    pub(crate) async fn exchange(&self, question: &Question) -> Result<Message, LinkError> {
+    async fn attempt(&self, question: &Question) -> Result<Message, LinkError> {
         let (session, is_reused) = self.session().await?;
         match self.connector.exchange(&session, question).await {
             Err(LinkError::Lost(_)) if is_reused && !C::is_open(&session) => {}
@@ -151,9 +185,11 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicU32, Ordering};
+    use core::sync::atomic::AtomicU32;
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     /// Fails the given number of times, and counts attempts.
     struct Scripted {
@@ -200,8 +236,9 @@ mod tests {
     async fn callers_share_an_attempt_and_a_failed_one_is_not_repeated_at_once() {
         let link = Reconnecting::new(Scripted { failing: 1, attempts: AtomicU32::new(0) });
         let question = question();
-        let (first, second) = tokio::join!(link.exchange(&question), link.exchange(&question));
-        for outcome in [first, second, link.exchange(&question).await] {
+        let (first, second) =
+            tokio::join!(link.exchange(&question, LIMIT), link.exchange(&question, LIMIT));
+        for outcome in [first, second, link.exchange(&question, LIMIT).await] {
             assert!(matches!(outcome, Err(LinkError::Unreachable(_))), "{outcome:?}");
         }
         assert_eq!(link.connector.attempts.load(Ordering::Relaxed), 1);
@@ -212,11 +249,42 @@ mod tests {
         let link = Reconnecting::new(Scripted { failing: 0, attempts: AtomicU32::new(0) });
         let question = question();
         // A new connection that fails is not tried twice.
-        assert!(matches!(link.exchange(&question).await, Err(LinkError::Lost(_))));
+        assert!(matches!(link.exchange(&question, LIMIT).await, Err(LinkError::Lost(_))));
         let (session, is_reused) = link.session().await.unwrap();
         assert!(!is_reused && Scripted::is_open(&session));
-        assert!(link.exchange(&question).await.is_ok());
+        assert!(link.exchange(&question, LIMIT).await.is_ok());
         assert_eq!(link.connector.attempts.load(Ordering::Relaxed), 3);
+    }
+
+    /// Never responds.
+    #[derive(Default)]
+    struct Silent(AtomicU32);
+
+    impl Connector for Silent {
+        type Session = ();
+
+        async fn connect(&self) -> Result<(), LinkError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn is_open((): &()) -> bool {
+            true
+        }
+
+        async fn exchange(&self, (): &(), _: &Question) -> Result<Message, LinkError> {
+            core::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_connection_is_replaced() {
+        let link = Reconnecting::new(Silent::default());
+        for connections in 1..4 {
+            let outcome = link.exchange(&question(), LIMIT).await;
+            assert!(matches!(outcome, Err(LinkError::TimedOut)), "{outcome:?}");
+            assert_eq!(link.connector.0.load(Ordering::Relaxed), connections);
+        }
     }
 
     #[test]

@@ -137,7 +137,7 @@ where
     let mut received = BytesMut::new();
     loop {
         if pending.len() >= MAX_PENDING {
-            // Those that were canceled are not waited for.
+            // Canceled queries do not count.
             pending.retain(|_, reply| !reply.is_closed());
         }
         tokio::select! {

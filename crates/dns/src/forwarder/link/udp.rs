@@ -35,24 +35,34 @@ impl UdpLink {
         Self { upstream, tcp, address: Mutex::new(None) }
     }
 
-    /// Sends a question from a port of its own (RFC 5452 §9.2), and returns the response. The
-    /// caller limits the time.
-    pub(crate) async fn exchange(&self, question: &Question) -> Result<Message, LinkError> {
+    /// Sends a question, and returns the response: over TCP if that over UDP is truncated.
+    pub(crate) async fn exchange(
+        &self,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Message, LinkError> {
+        let begun = Instant::now();
+        let response = timeout(limit, self.over_udp(question)).await;
+        let response = response.unwrap_or(Err(LinkError::TimedOut))?;
+        match response.metadata.truncation {
+            true => self.tcp.exchange(question, limit.saturating_sub(begun.elapsed())).await,
+            false => Ok(response),
+        }
+    }
+
+    /// Sends a question from a port of its own (RFC 5452 §9.2) until there is a response.
+    async fn over_udp(&self, question: &Question) -> Result<Message, LinkError> {
         let message = question.message();
         let id = message.metadata.id;
         let layout = Layout { is_prefixed: false, block: None, limit: MAX_MESSAGE };
         let octets = encode_query(message, id, layout).map_err(LinkError::lost)?;
         let socket = self.socket().await.map_err(LinkError::unreachable)?;
-        let response = loop {
+        loop {
             socket.send(&octets).await.map_err(LinkError::lost)?;
-            match timeout(RETRANSMIT, receive(&socket, question, id)).await {
-                Ok(response) => break response.map_err(LinkError::lost)?,
-                Err(_) => continue,
+            let response = timeout(RETRANSMIT, receive(&socket, question, id)).await;
+            if let Ok(response) = response {
+                return response.map_err(LinkError::lost);
             }
-        };
-        match response.metadata.truncation {
-            true => self.tcp.exchange(question).await,
-            false => Ok(response),
         }
     }
 
