@@ -45,7 +45,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
 }
 
 /// All areas, in order from the lowest layer.
-pub(super) const AREAS: [Area; 17] = [
+pub(super) const AREAS: [Area; 18] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
         "congestion",

@@ -1,7 +1,7 @@
 //! Clients of servers that violate RFC 9250, or reset streams.
 
 use bytes::Bytes;
-use clearway::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use clearway::{Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
 use clearway_dns::hickory_proto::op::{Edns, Message, MessageType};
 use clearway_dns::hickory_proto::rr::RecordType;
 use clearway_dns::hickory_proto::rr::rdata::opt::EdnsOption;
@@ -18,7 +18,12 @@ fn response(name: &str) -> Message {
 /// A connection between a client and a server that the test plays.
 async fn pair() -> (Client, Connection) {
     let site = Site::new();
-    let endpoint = Endpoint::server(loopback(), site.server()).unwrap();
+    // A query of more than 8 KiB cannot arrive before the test reads it.
+    let transport = TransportConfig::builder()
+        .initial_stream_receive_window(8 << 10)
+        .max_stream_receive_window(8 << 10);
+    let config = site.server().transport(transport.build().unwrap());
+    let endpoint = Endpoint::server(loopback(), config).unwrap();
     let address = endpoint.local_address();
     tokio::join!(site.connect(address), async { endpoint.accept().await.unwrap().await.unwrap() })
 }
@@ -87,10 +92,10 @@ async fn a_server_must_not_stop_a_query() {
         recv.stop(ErrorCode::NoError.code()).unwrap();
         closed_with(&connection).await
     };
-    // Longer than what is sent at once, so that the end cannot have arrived.
+    // Longer than the window, so that the end cannot have arrived.
     let mut message = query("www.example.");
     let mut edns = Edns::new();
-    edns.options_mut().insert(EdnsOption::Unknown(65001, vec![0; 60_000]));
+    edns.options_mut().insert(EdnsOption::Unknown(65001, vec![0; 20_000]));
     message.set_edns(edns);
     let (outcome, code) = tokio::join!(client.query(message), answering);
     assert!(matches!(outcome, Err(QueryError::Violation(Violation::StopSending))), "{outcome:?}");
