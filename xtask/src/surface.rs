@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "units",
     "wire",
     "congestion",
