@@ -1,4 +1,4 @@
-//! Clients of servers that violate RFC 9250, or reset streams.
+//! Clients of servers that violate RFC 9250 or reset streams, and clients that cancel queries.
 
 use bytes::Bytes;
 use clearway::{Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt};
@@ -145,4 +145,18 @@ async fn zone_transfers_are_not_sent() {
         message.queries[0].set_query_type(kind);
         assert!(matches!(client.query(message).await, Err(QueryError::ZoneTransfer)));
     }
+}
+
+#[tokio::test]
+async fn a_canceled_query_has_its_code() {
+    let (client, connection) = pair().await;
+    let mut pending = Box::pin(client.query(query("www.example.")));
+    let (mut send, _recv) = tokio::select! {
+        _ = &mut pending => panic!("there is no response"),
+        streams = accept(&connection) => streams,
+    };
+    drop(pending);
+    let code = ErrorCode::RequestCancelled.code();
+    assert_eq!(send.stopped().await.unwrap(), Some(code));
+    assert!(client.is_open());
 }
