@@ -39,7 +39,9 @@ pub(crate) struct ProbeCommand {
     /// The server, such as https://localhost:4433.
     #[arg(value_name = "URL", required_unless_present_any = ["listen", "print_script"])]
     url: Option<String>,
-    /// TOML file with the steps; - for standard input. Without it, one GET request is sent.
+    /// TOML file with the steps; - for standard input.
+    ///
+    /// Without a script, the probe sends one GET request, or waits for one.
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     script: Option<PathBuf>,
     /// Replay what a client sent, from its qlog file (.sqlog).

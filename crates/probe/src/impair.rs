@@ -166,7 +166,7 @@ impl Impairments {
     }
 }
 
-/// Returns the type of the first packet of a datagram of QUIC version 1.
+/// Returns the type of the first packet in a QUIC version 1 datagram.
 fn level_of(bytes: &[u8]) -> Option<Level> {
     let first = *bytes.first()?;
     if first & 0x80 == 0 {

@@ -1,6 +1,7 @@
 //! One side of one QUIC connection (RFC 9000), without I/O, that sends what its caller requests.
 
 mod config;
+mod credentials;
 mod endpoint;
 mod frame;
 mod initial;
@@ -16,6 +17,7 @@ mod tls;
 mod tls_messages;
 
 pub use config::{Config, ParameterEdit, Role, TlsEdits, Trust};
+pub use credentials::{Identity, SessionCache};
 pub use endpoint::{Close, CloseOrigin, Endpoint, EndpointError, Progress, Transmit};
 pub(crate) use frame::put_varint;
 pub use frame::{AckRange, CloseLayer, Frame, Way};
@@ -24,4 +26,3 @@ pub use parameters::{Parameters, known_name};
 pub(crate) use record::milliseconds;
 pub use record::{PacketKind, PacketRecord, Record, Side};
 pub use streams::StreamState;
-pub use tls::{Identity, SessionCache};

@@ -178,7 +178,7 @@ pub fn check_client(
     mut start: impl FnMut(&Check),
     on_result: impl Fn(&CheckResult),
 ) -> Summary {
-    // A client is asked for nothing before its check.
+    // Nothing is known about a client before its check.
     let facts = Facts {
         has_http3: suite.options.alpn.is_empty(),
         has_datagrams: false,

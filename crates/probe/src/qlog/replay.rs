@@ -113,8 +113,25 @@ fn answers(script: Script) -> Script {
         .filter(|stream| stream & 3 == 0)
         .take(MAX_ANSWERS)
         .collect();
+    // The client closed the connection after the answers had arrived.
+    let mut script = script;
+    let end = script.steps.iter().position(closes).unwrap_or(script.steps.len());
+    let close = script.steps.split_off(end);
     let script = script.wait(Condition::Acknowledged {});
-    streams.into_iter().fold(script, |script, stream| script.wait(Condition::Finished { stream }))
+    let mut script = streams
+        .into_iter()
+        .fold(script, |script, stream| script.wait(Condition::Finished { stream }));
+    script.steps.extend(close);
+    script
+}
+
+/// Returns whether a step closes the connection.
+fn closes(step: &Step) -> bool {
+    let is_close = |frame: &Frame| matches!(frame, Frame::ConnectionClose { .. });
+    match step {
+        Step::Packets { packets } => packets.iter().flat_map(|packet| &packet.frames).any(is_close),
+        _ => false,
+    }
 }
 
 /// Returns whether an event has this name, in any namespace.

@@ -5,7 +5,7 @@ use clearway_wire::Version;
 use rustls::RootCertStore;
 use serde::{Deserialize, Serialize};
 
-use super::tls::{Identity, SessionCache};
+use super::credentials::{Identity, SessionCache};
 use crate::Data;
 
 /// The role of the probe's endpoint in a connection.

@@ -1,12 +1,11 @@
 //! TLS 1.3 with rustls.
 
-use core::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{ClientConnection, Connection, ServerConnection};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
@@ -16,56 +15,6 @@ use super::initial::of_tls;
 
 /// Number of servers whose sessions are kept.
 const SESSIONS: usize = 8;
-
-/// A server's certificate chain and private key.
-#[derive(Clone)]
-pub struct Identity {
-    chain: Vec<CertificateDer<'static>>,
-    key: Arc<PrivateKeyDer<'static>>,
-    /// A self-signed certificate in PEM.
-    pem: Option<String>,
-}
-
-impl Identity {
-    /// Uses an existing certificate chain and its key.
-    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
-        Self { chain, key: Arc::new(key), pem: None }
-    }
-
-    /// Creates a self-signed certificate for `names`.
-    ///
-    /// # Errors
-    /// If a name is not a DNS name or IP address.
-    pub fn self_signed(names: &[&str]) -> Result<Self, String> {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let certified = rcgen::generate_simple_self_signed(names)
-            .map_err(|error| format!("cannot create a certificate: {error}"))?;
-        let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-        let identity = Self::new(vec![certified.cert.der().clone()], key.into());
-        Ok(Self { pem: Some(certified.cert.pem()), ..identity })
-    }
-
-    /// Returns a self-signed certificate in PEM, for clients that are to trust it.
-    pub fn pem(&self) -> Option<&str> {
-        self.pem.as_deref()
-    }
-
-    /// Returns the certificate chain, the server's own certificate first.
-    pub fn chain(&self) -> &[CertificateDer<'static>] {
-        &self.chain
-    }
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("chain", &self.chain.len()).finish_non_exhaustive()
-    }
-}
-
-/// Session tickets of a client, shared by all clones. All connections with a cache trust the same certificates:
-/// those that the first one trusts.
-#[derive(Clone, Debug, Default)]
-pub struct SessionCache(Arc<OnceLock<ClientConfig>>);
 
 /// Returns the cryptographic library, with X25519 first, so that a ClientHello fits in one packet.
 fn provider() -> Arc<CryptoProvider> {

@@ -55,7 +55,7 @@ impl Driver {
             Condition::Frame { name } => endpoint
                 .record()
                 .received()
-                // TLS messages of the handshake are no news.
+                // CRYPTO frames count only after the handshake.
                 .filter(|packet| name != "crypto" || packet.kind == PacketKind::OneRtt)
                 .any(|packet| packet.frames.iter().any(|frame| frame.name() == name)),
             Condition::Packet { kind } => self.has_packet(kind),

@@ -113,3 +113,13 @@ fn early_data_is_accepted() {
     let report = connect(&target(), &script, &options()).unwrap();
     assert!(report.is_passed() && report.early_data_accepted, "{report}");
 }
+
+#[test]
+fn a_replayed_request_is_answered() {
+    use clearway_probe::qlog;
+    let script = Script::http3().get(0, "/").wait(Condition::Finished { stream: 0 });
+    let first = connect(&target(), &script, &options()).unwrap();
+    let script = qlog::replay(&qlog::write(&first)).unwrap();
+    let second = connect(&target(), &script, &options()).unwrap();
+    assert_eq!(second.status(0), Some(200), "{second}");
+}

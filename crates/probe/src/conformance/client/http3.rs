@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
         "http2-ping-on-control",
         "RFC 9114 §7.2.8",
         Http3,
-        "a PING frame of HTTP/2 on the control stream",
+        "HTTP/2's PING frame on the control stream",
         || unexpected(0x06, &[0; 8]),
     ),
     Check::new(
@@ -238,7 +238,7 @@ pub(super) const CHECKS: &[Check] = &[
         "http2-continuation-on-request",
         "RFC 9114 §7.2.8",
         Http3,
-        "a CONTINUATION frame of HTTP/2 in a response",
+        "HTTP/2's CONTINUATION frame in a response",
         || {
             request()
                 .headers(0, &[OK], false)
