@@ -26,8 +26,8 @@ fn wrong_options_are_explained() {
         (&[][..], "--upstream <URL>"),
         (&["--upstream", "192.0.2.1"], "it is not a URL; write it as quic://HOST"),
         (&["--upstream", "quic://192.0.2.1:53"], "must not use port 53"),
-        (&["--query-timeout", "0s"], "it must be longer than 0"),
-        (&["--listen-udp", "127.0.0.1"], "it is not an address and a port"),
+        (&["--query-timeout", "0s"], "must be longer than 0"),
+        (&["--listen-udp", "127.0.0.1"], "expected an address and a port"),
         (&["--cert", "cert.pem"], "--key <FILE>"),
     ] {
         let is_complete = arguments.first() == Some(&"--upstream") || arguments.is_empty();
