@@ -1,30 +1,44 @@
-//! Tunnels through HTTP/3 proxies (MASQUE): UDP (RFC 9298), and TCP (RFC 9114 §4.4,
+//! Tunnels through HTTP/3 proxies (MASQUE): UDP (RFC 9298), IP (RFC 9484), and TCP (RFC 9114 §4.4,
 //! draft-ietf-httpbis-connect-tcp).
 //!
-//! A client opens a tunnel with [`Client::connect_udp`](crate::http3::Client::connect_udp) on a
-//! connection to the proxy. A QUIC
-//! endpoint can run inside of a UDP tunnel: [`UdpTunnel::into_socket`].
+//! A client opens a tunnel with [`Client::connect_udp`](crate::http3::Client::connect_udp) or
+//! [`Client::connect_ip`](crate::http3::Client::connect_ip) on a connection to the proxy. A QUIC
+//! endpoint can run inside of a UDP tunnel: [`UdpTunnel::into_socket`]. The packets of an IP tunnel
+//! usually come from a TUN device.
 //!
 //! A [`Proxy`] responds to the requests of an [`http3::Server`](crate::http3::Server): it checks the
-//! client and the target, opens a socket, and relays. For other decisions, use
-//! [`request::TunnelRequest::parse`], [`relay_udp`] and [`relay_tcp`].
+//! client and the target, opens a socket, and relays. IP tunnels need an address pool and a device
+//! ([`IpOptions`]), which all tunnels share through an [`IpRouter`]. For other decisions, use
+//! [`request::TunnelRequest::parse`], [`relay_udp`], [`relay_ip`] and [`relay_tcp`].
 //!
 //! Both endpoints need [`Config::datagrams`](crate::http3::Config::datagrams), and
 //! [`transport_config`], whose first datagrams are large enough for the 1200 bytes of a QUIC
-//! handshake inside of the tunnel.
+//! handshake inside of the tunnel, and for the 1280 bytes that an IPv6 link needs (RFC 9484 §7.1).
 
+mod device;
 mod error;
+mod ip_end;
+mod ip_relay;
+mod ip_service;
+mod ip_tunnel;
 mod proxy;
+mod router;
 mod service;
 mod socket;
 mod stream;
 mod tunnel;
 
 pub use clearway_masque::{
-    QueueLimits, TunnelKind, UriTemplate, auth, limits, policy, proxy_status, request, target, udp,
+    QueueLimits, TunnelKind, UriTemplate, auth, ip, limits, policy, pool, proxy_status, request,
+    target, udp,
 };
+pub use device::IpDevice;
 pub use error::TunnelError;
+pub use ip_relay::{IpRelayOptions, IpRules, Verdict, relay_ip};
+pub use ip_service::IpOptions;
+pub use ip_tunnel::{IpEvent, IpTunnel, Origin};
 pub use proxy::{RelayEnd, RelayOptions, relay_udp};
+pub use router::{IpPort, IpRouter};
 pub use service::{Proxy, ProxyOptions, Served};
 pub use socket::TunnelSocket;
 pub use stream::{TcpRelayError, relay_tcp};

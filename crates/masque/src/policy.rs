@@ -121,7 +121,33 @@ impl Policy {
     /// # Errors
     /// The reason why no address of this name may be reached. No DNS query should be sent.
     pub fn check_name(&self, name: &Name, port: NonZeroU16) -> Result<NameAdmission, Refusal> {
-        let matching = |rule: &&Rule| rule.matches_name(name) && rule.matches_port(Some(port));
+        self.check_named(name, Some(port))
+    }
+
+    /// Checks the name in the scope of an IP tunnel (RFC 9484 §4.6) before its resolution. Rules for
+    /// ports do not apply.
+    ///
+    /// # Errors
+    /// The reason why no address of this name may be reached. No DNS query should be sent.
+    pub fn check_scope_name(&self, name: &Name) -> Result<NameAdmission, Refusal> {
+        self.check_named(name, None)
+    }
+
+    /// Checks an address to which the name in the scope of an IP tunnel has resolved. Rules for ports
+    /// do not apply.
+    ///
+    /// # Errors
+    /// The reason why the address may not be reached.
+    pub fn check_scope_address(
+        &self,
+        address: IpAddr,
+        by_name: NameAdmission,
+    ) -> Result<(), Refusal> {
+        self.check_both(address, None, by_name)
+    }
+
+    fn check_named(&self, name: &Name, port: Option<NonZeroU16>) -> Result<NameAdmission, Refusal> {
+        let matching = |rule: &&Rule| rule.matches_name(name) && rule.matches_port(port);
         let rule = self.rules.iter().find(matching);
         let (is_listed, names_port) = match rule.map(|rule| (rule, rule.action())) {
             Some((rule, Action::Deny)) => return Err(rule.refusal(Refusal::DeniedName)),

@@ -182,6 +182,17 @@ fn destinations_of_packets_have_no_port() {
 }
 
 #[test]
+fn names_in_scopes_have_no_port() {
+    let policy = policy(&["allow inside.example", "deny .example 443", "deny other.example"]);
+    let check = |name: &str| policy.check_scope_name(&Name::parse(name).unwrap());
+    let admission = check("inside.example").unwrap();
+    assert_eq!(policy.check_scope_address("8.8.8.8".parse().unwrap(), admission), Ok(()));
+    assert!(check("any.example").is_ok());
+    assert_eq!(check("other.example"), Err(Refusal::DeniedName));
+    assert_eq!(check("localhost"), Err(Refusal::Loopback));
+}
+
+#[test]
 fn own_addresses_are_always_denied() {
     let own = ["8.8.8.8".parse().unwrap(), "::ffff:8.8.4.4".parse().unwrap()];
     let policy = policy(&["allow 8.8.8.8"]).with_own_addresses(own);

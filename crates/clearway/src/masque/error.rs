@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use clearway_masque::ip::IpTunnelError;
 use clearway_masque::request::ResponseError;
 use clearway_masque::template::ExpandError;
 use clearway_masque::udp::UdpError;
@@ -20,6 +21,11 @@ pub enum TunnelError {
     Refused(ResponseError),
     /// The peer sent something invalid in the tunnel, which was reset.
     Protocol(UdpError),
+    /// An IP tunnel was reset: the peer sent something invalid in it, or an IPv6 packet does not fit
+    /// into it.
+    Ip(IpTunnelError),
+    /// More addresses than an IP tunnel can have, or none.
+    TooManyAddresses,
     /// The HTTP/3 exchange or its connection failed.
     Http(Error),
     /// The tunnel was closed.
@@ -35,6 +41,10 @@ impl fmt::Display for TunnelError {
             ),
             Self::Refused(error) => error.fmt(f),
             Self::Protocol(error) => error.fmt(f),
+            Self::Ip(error) => error.fmt(f),
+            Self::TooManyAddresses => {
+                f.write_str("an IP tunnel can have between 1 and 256 addresses; use fewer")
+            }
             Self::Http(error) => write!(f, "the exchange with the proxy failed: {error}"),
             Self::Closed => f.write_str("the tunnel is closed"),
         }
@@ -47,8 +57,9 @@ impl core::error::Error for TunnelError {
             Self::Template(error) => Some(error),
             Self::Refused(error) => Some(error),
             Self::Protocol(error) => Some(error),
+            Self::Ip(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::Unsupported | Self::Closed => None,
+            Self::Unsupported | Self::TooManyAddresses | Self::Closed => None,
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum RelayEnd {
     Tunnel(TunnelError),
     /// The socket has failed.
     Socket(io::Error),
+    /// The device of an IP tunnel has failed.
+    Device(io::Error),
 }
 
 /// Accepts a UDP tunnel, and relays between it and `socket` until it ends. The socket must be
@@ -279,7 +281,9 @@ impl ClientEnd {
                 let _ = self.send.finish().await;
             }
             RelayEnd::Tunnel(TunnelError::Protocol(error)) => self.send.reset(error.code()),
-            RelayEnd::Tunnel(_) | RelayEnd::Socket(_) => self.send.reset(Code::CONNECT_ERROR),
+            RelayEnd::Tunnel(_) | RelayEnd::Socket(_) | RelayEnd::Device(_) => {
+                self.send.reset(Code::CONNECT_ERROR);
+            }
         }
     }
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_masque::auth::{Authority, Credentials};
 use clearway_masque::limits::{Limiter, Limits};
-use clearway_masque::policy::Policy;
+use clearway_masque::policy::{Policy, Refusal};
 use clearway_masque::proxy_status::{ProxyError, ProxyStatus};
 use clearway_masque::request::{self, Form, TunnelRequest};
-use clearway_masque::target::{Host, Target, Values};
+use clearway_masque::target::{Host, IpScope, ScopeTarget, Target, Values};
 use clearway_masque::udp::Traffic;
 use clearway_masque::{TunnelKind, UriTemplate};
 use clearway_units::Timestamp;
@@ -21,8 +21,9 @@ use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
+use super::ip_service::{IpOptions, IpService, TunnelRules};
 use super::stream::relay_tcp;
-use super::{RelayEnd, RelayOptions, TcpRelayError, TunnelError, relay_udp};
+use super::{RelayEnd, RelayOptions, TcpRelayError, TunnelError, relay_ip, relay_udp};
 use crate::ConnectionError;
 use crate::http3::{Body, Code, Error, RecvBody, Responder};
 
@@ -48,18 +49,24 @@ pub struct ProxyOptions {
     pub limits: Limits,
     /// Settings of UDP tunnels.
     pub relay: RelayOptions,
+    /// Settings of IP tunnels; `None` refuses them.
+    pub ip: Option<IpOptions>,
 }
 
-/// A proxy for UDP and TCP (RFC 9298, RFC 9114 §4.4, draft-ietf-httpbis-connect-tcp), to be used
-/// with an [`http3::Server`](crate::http3::Server).
+/// A proxy for UDP, IP and TCP (RFC 9298, RFC 9484, RFC 9114 §4.4, draft-ietf-httpbis-connect-tcp),
+/// to be used with an [`http3::Server`](crate::http3::Server).
 ///
-/// A clone shares the limits.
+/// The policy is applied to the destination of each packet of an IP tunnel. Its rules for ports do
+/// not apply there; a closed policy permits no destination that is only allowed with ports.
+///
+/// A clone shares the limits and the addresses.
 #[derive(Clone)]
 pub struct Proxy(Arc<Shared>);
 
 struct Shared {
     options: ProxyOptions,
     limiter: Mutex<Limiter>,
+    ip: Option<Arc<IpService>>,
     began: Instant,
 }
 
@@ -71,8 +78,12 @@ pub struct Served {
     pub client: Option<Arc<str>>,
     /// The kind of tunnel, if the request was valid.
     pub kind: Option<TunnelKind>,
-    /// The requested target.
+    /// The requested target of a UDP or TCP tunnel.
     pub target: Option<Target>,
+    /// The requested scope of an IP tunnel.
+    pub scope: Option<IpScope>,
+    /// The addresses that were assigned to an IP tunnel.
+    pub addresses: Vec<IpAddr>,
     /// The status of the response.
     pub status: StatusCode,
     /// What was relayed from the client to the target.
@@ -136,7 +147,8 @@ impl Proxy {
     /// Creates a proxy.
     pub fn new(options: ProxyOptions) -> Self {
         let limiter = Mutex::new(Limiter::new(options.limits, Timestamp::ORIGIN));
-        Self(Arc::new(Shared { options, limiter, began: Instant::now() }))
+        let ip = options.ip.clone().map(|options| Arc::new(IpService::new(options)));
+        Self(Arc::new(Shared { options, limiter, ip, began: Instant::now() }))
     }
 
     /// Returns the number of open tunnels.
@@ -155,6 +167,8 @@ impl Proxy {
             client: None,
             kind: None,
             target: None,
+            scope: None,
+            addresses: Vec::new(),
             status: StatusCode::OK,
             to_target: Traffic::default(),
             to_client: Traffic::default(),
@@ -172,6 +186,7 @@ impl Proxy {
                 served.dropped = statistics.dropped.values().sum();
                 served.outcome = ended(&end);
             }
+            Ok(Admitted::Ip(tunnel)) => tunnel.relay(body, responder, &mut served).await,
             Ok(Admitted::Tcp(stream, form, counted)) => {
                 let (sent, received, end) = relay_tcp(body, responder, stream, form).await;
                 served.to_target.bytes = sent;
@@ -210,18 +225,42 @@ impl Proxy {
             Err(refused) => return Err(refuse(served, refused)),
         };
         served.kind = Some(parsed.kind);
-        let Values::Target(target) = parsed.destination else {
-            let details = "this proxy has no address pool for IP tunnels";
-            let error = ProxyError::HttpRequestDenied;
-            let refused = Refused::new(StatusCode::NOT_IMPLEMENTED, error, details);
-            return Err(refuse(served, refused));
-        };
-        served.target = Some(target.clone());
-        let opened = match self.count(name) {
-            Ok(counted) => self.open(parsed.kind, parsed.form, &target, counted).await,
-            Err(refused) => Err(refused),
+        match &parsed.destination {
+            Values::Target(target) => served.target = Some(target.clone()),
+            Values::Scope(scope) => served.scope = Some(scope.clone()),
+        }
+        let opened = match (self.count(name), parsed.destination) {
+            (Err(refused), _) => Err(refused),
+            (Ok(counted), Values::Target(target)) => {
+                self.open(parsed.kind, parsed.form, &target, counted).await
+            }
+            (Ok(counted), Values::Scope(scope)) => self.open_ip(scope, counted).await,
         };
         opened.map_err(|refused| refuse(served, refused))
+    }
+
+    /// Checks the scope of an IP tunnel.
+    async fn open_ip(&self, scope: IpScope, counted: Counted) -> Result<Admitted, Refused> {
+        let Some(service) = self.0.ip.clone() else {
+            let details = "this proxy has no address pool for IP tunnels";
+            let error = ProxyError::HttpRequestDenied;
+            return Err(Refused::new(StatusCode::NOT_IMPLEMENTED, error, details));
+        };
+        let resolved = match &scope.target {
+            ScopeTarget::Name(name) => {
+                let policy = &self.0.options.policy;
+                let admission = policy.check_scope_name(name).map_err(denied)?;
+                self.lookup(name.as_str(), 0, |address| {
+                    policy.check_scope_address(address, admission)
+                })
+                .await?
+                .into_iter()
+                .map(|address| address.ip())
+                .collect()
+            }
+            ScopeTarget::Any | ScopeTarget::Prefix(_) => Vec::new(),
+        };
+        Ok(Admitted::Ip(Box::new(IpAdmitted { service, scope, resolved, counted })))
     }
 
     /// Returns the name of the client for limits.
@@ -317,16 +356,26 @@ impl Proxy {
     async fn resolve(&self, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
         let policy = &self.0.options.policy;
         let port = target.port;
-        let denied = |refusal: clearway_masque::policy::Refusal| {
-            Refused::new(refusal.status(), refusal.proxy_error(), refusal)
-        };
         let name = match &target.host {
             Host::V4(address) => return self.literal((*address).into(), target),
             Host::V6(address) => return self.literal((*address).into(), target),
             Host::Name(name) => name,
         };
         let admission = policy.check_name(name, port).map_err(denied)?;
-        let lookup = tokio::net::lookup_host((name.as_str(), port.get()));
+        self.lookup(name.as_str(), port.get(), |address| {
+            policy.check_address(address, port, admission)
+        })
+        .await
+    }
+
+    /// Returns the addresses of a name that `check` permits.
+    async fn lookup(
+        &self,
+        name: &str,
+        port: u16,
+        check: impl Fn(IpAddr) -> Result<(), Refusal>,
+    ) -> Result<Vec<SocketAddr>, Refused> {
+        let lookup = tokio::net::lookup_host((name, port));
         let found = match tokio::time::timeout(CONNECT_TIMEOUT, lookup).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => return Err(Refused::of(ProxyError::DnsError, error)),
@@ -335,7 +384,7 @@ impl Proxy {
         let mut refused = None;
         let mut permitted = Vec::new();
         for address in found {
-            match policy.check_address(address.ip(), port, admission) {
+            match check(address.ip()) {
                 Ok(()) => permitted.push(address),
                 Err(refusal) => refused = Some(denied(refusal)),
             }
@@ -349,7 +398,7 @@ impl Proxy {
     fn literal(&self, address: IpAddr, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
         match self.0.options.policy.check_literal(address, target.port) {
             Ok(()) => Ok(vec![SocketAddr::new(address, target.port.get())]),
-            Err(refusal) => Err(Refused::new(refusal.status(), refusal.proxy_error(), refusal)),
+            Err(refusal) => Err(denied(refusal)),
         }
     }
 }
@@ -367,7 +416,41 @@ enum Opened {
 
 enum Admitted {
     Udp(UdpSocket, Counted),
+    Ip(Box<IpAdmitted>),
     Tcp(TcpStream, Form, Counted),
+}
+
+/// A request for an IP tunnel that was admitted.
+struct IpAdmitted {
+    service: Arc<IpService>,
+    scope: IpScope,
+    /// The addresses of the name in the scope.
+    resolved: Vec<IpAddr>,
+    counted: Counted,
+}
+
+impl IpAdmitted {
+    async fn relay(self, body: RecvBody, responder: Responder, served: &mut Served) {
+        let Self { service, scope, resolved, counted } = self;
+        let options = service.relay(&scope, &resolved);
+        let port = service.port();
+        let addresses = Arc::new(Mutex::new(Vec::new()));
+        let rules = TunnelRules {
+            policy: counted.shared.options.policy.clone(),
+            service,
+            port: port.clone(),
+            scope,
+            permits: move |bytes| counted.permits(bytes),
+            addresses: addresses.clone(),
+        };
+        let (statistics, end) = relay_ip(body, responder, port.clone(), options, rules).await;
+        served.addresses = addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        served.to_target = statistics.received;
+        served.to_client = statistics.sent;
+        let dropped: u64 = statistics.dropped.values().sum();
+        served.dropped = dropped.saturating_add(port.dropped());
+        served.outcome = ended(&end);
+    }
 }
 
 /// Opens a socket that sends to and receives from `target` only.
@@ -379,6 +462,11 @@ async fn udp_socket(target: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(target).await?;
     Ok(socket)
+}
+
+/// Returns the refusal for a target that the policy denies.
+fn denied(refusal: Refusal) -> Refused {
+    Refused::new(refusal.status(), refusal.proxy_error(), refusal)
 }
 
 /// Returns the refusal for an error of a socket.
@@ -402,6 +490,7 @@ fn ended(end: &RelayEnd) -> String {
         RelayEnd::Idle => "idle".to_owned(),
         RelayEnd::Tunnel(error) => error.to_string(),
         RelayEnd::Socket(error) => format!("the socket failed: {error}"),
+        RelayEnd::Device(error) => format!("the device failed: {error}"),
     }
 }
 

@@ -168,6 +168,43 @@ impl IpTunnel {
         &self.peer_routes
     }
 
+    /// Discards the routes that the peer has advertised: packets from and to their addresses are
+    /// dropped. A proxy whose clients route no networks does this for each
+    /// [`IpReceived::RoutesChanged`], or a client could use any source address.
+    pub fn discard_peer_routes(&mut self) {
+        self.peer_routes = Routes::default();
+    }
+
+    /// Discards the addresses that the peer has assigned to this endpoint, if it wants none.
+    pub fn discard_our_addresses(&mut self) {
+        self.our_addresses = Vec::new();
+    }
+
+    /// Drops a packet that has passed the checks of the tunnel, because a policy of its user
+    /// prohibits its destination. Returns the HTTP Datagram that reports this to the peer, if it may
+    /// be sent.
+    pub fn prohibit(&mut self, packet: &[u8], now: Timestamp) -> Option<Bytes> {
+        self.count(IpDropReason::Policy);
+        let header = IpHeader::parse(packet).ok()?;
+        let reply = self.error(IcmpError::Prohibited, packet, &header, now)?;
+        Some(Datagram::encode(ContextId::PAYLOAD, &reply))
+    }
+
+    /// Returns the reply to an echo request for this endpoint's own address, as an HTTP Datagram;
+    /// `None` if the packet is something else.
+    pub fn own_echo(&mut self, packet: &[u8], now: Timestamp) -> Option<Bytes> {
+        let header = IpHeader::parse(packet).ok()?;
+        let own = self.own_address(&header).filter(|own| *own == header.destination)?;
+        let reply = echo_reply(packet, &header, own)?;
+        self.budget.take(now).then(|| Datagram::encode(ContextId::PAYLOAD, &reply))
+    }
+
+    /// Returns whether this is an own address of this endpoint.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.own.v4.is_some_and(|own| address == own)
+            || self.own.v6.is_some_and(|own| address == own)
+    }
+
     /// Returns the Context IDs of this tunnel, for extensions.
     pub fn contexts_mut(&mut self) -> &mut Contexts {
         &mut self.contexts
@@ -368,8 +405,7 @@ impl IpTunnel {
     fn is_ours(&self, address: IpAddr, protocol: u8) -> bool {
         self.our_addresses.iter().any(|it| it.contains(&address))
             || self.our_routes.contains(address, protocol)
-            || self.own.v4.is_some_and(|own| address == own)
-            || self.own.v6.is_some_and(|own| address == own)
+            || self.is_own(address)
     }
 
     /// Returns the packet with an ICMP error, if it may be sent.

@@ -166,6 +166,50 @@ fn packets_that_are_too_big_or_old_are_reported_to_their_source() {
     assert!(matches!(sent, IpSent::Datagram(_)));
 }
 
+#[test]
+fn prohibited_destinations_are_reported() {
+    let (_, mut proxy) = vpn(None);
+    let packet4 = packet("192.0.2.11", "198.51.100.7", 17, &[0; 8]);
+    let reply = proxy.prohibit(&packet4, NOW).unwrap();
+    assert_eq!(reply[21..23], [3, 13]);
+    let packet6 = packet("2001:db8::11", "2001:db8:1::7", 17, &[0; 8]);
+    let reply = proxy.prohibit(&packet6, NOW).unwrap();
+    assert_eq!(reply[41..43], [1, 1]);
+    assert_eq!(proxy.statistics().dropped[&IpDropReason::Policy], 2);
+}
+
+#[test]
+fn echo_requests_to_the_own_address_are_answered() {
+    let (_, mut proxy) = vpn(None);
+    let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+    let request = packet("192.0.2.11", "192.0.2.1", 1, &echo);
+    let reply = proxy.own_echo(&request, NOW).unwrap();
+    assert_eq!(IpHeader::parse(&reply[1..]).unwrap().destination, ip("192.0.2.11"));
+    assert_eq!(reply[21], 0);
+    let other = packet("192.0.2.11", "198.51.100.7", 1, &echo);
+    assert_eq!(proxy.own_echo(&other, NOW), None);
+}
+
+/// A client that advertises routes, or assigns addresses, gains no permission by that if the proxy
+/// discards them.
+#[test]
+fn discarded_routes_and_addresses_permit_nothing() {
+    let (mut client, mut proxy) = vpn(None);
+    proxy.our_routes = routes(&["198.51.100.0/24"]);
+    let capsule = client.advertise(routes(&["0.0.0.0/0"]));
+    assert_eq!(receive(&mut proxy, capsule), IpReceived::RoutesChanged);
+    proxy.discard_peer_routes();
+    let capsule = client.assign(&[assigned(0, "8.0.0.0/8")]).unwrap();
+    assert!(matches!(receive(&mut proxy, capsule), IpReceived::Assigned(_)));
+    proxy.discard_our_addresses();
+    let spoofed = packet("8.8.8.8", "198.51.100.7", 17, &[]);
+    let IpReceived::Reply { reason, .. } = from_peer(&mut proxy, &spoofed) else { panic!() };
+    assert_eq!(reason, IpDropReason::Source);
+    let outside = packet("192.0.2.11", "8.8.8.8", 17, &[]);
+    let IpReceived::Reply { reason, .. } = from_peer(&mut proxy, &outside) else { panic!() };
+    assert_eq!(reason, IpDropReason::Destination);
+}
+
 /// Tests the requirements of RFC 9484 §7.1.
 #[test]
 fn section_7_1_ipv6_needs_an_mtu_of_1280_bytes() {

@@ -75,6 +75,8 @@ pub enum IpDropReason {
     Destination,
     /// The protocol is not in the scope of the request.
     Protocol,
+    /// A policy prohibits the destination.
+    Policy,
     /// The hop limit was exceeded.
     HopLimit,
     /// The packet does not fit into a DATAGRAM frame.
@@ -92,6 +94,7 @@ impl fmt::Display for IpDropReason {
             Self::Source => "source address not allowed",
             Self::Destination => "no route to the destination",
             Self::Protocol => "protocol not in the scope of the request",
+            Self::Policy => "destination prohibited by policy",
             Self::HopLimit => "hop limit exceeded",
             Self::TooBig => "too big for a DATAGRAM frame",
             Self::Aborted => "the stream was aborted",

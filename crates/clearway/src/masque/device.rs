@@ -1,0 +1,50 @@
+//! Devices that send and receive IP packets.
+
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A device that sends and receives IP packets, such as a TUN device: the other end of a relay for IP
+/// tunnels.
+///
+/// One task at a time receives; any number of tasks send. A panic in a method ends the relay that
+/// called it, as a panic in any other task.
+pub trait IpDevice: Send + Sync + 'static {
+    /// Polls for the next packet that the device has for the tunnels. Only the waker of the last call
+    /// needs to be woken.
+    ///
+    /// # Errors
+    /// An error is permanent: the tunnels of the device end.
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>>;
+
+    /// Passes a packet from a tunnel to the device, without waiting.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if the device has no room. The packet is dropped after any error,
+    /// as in a network.
+    fn try_send(&self, packet: &[u8]) -> io::Result<()>;
+}
+
+impl<D: IpDevice + ?Sized> IpDevice for Arc<D> {
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        (**self).poll_receive(context)
+    }
+
+    fn try_send(&self, packet: &[u8]) -> io::Result<()> {
+        (**self).try_send(packet)
+    }
+}
+
+/// Waits for the next packet of a device.
+///
+/// # Errors
+/// Fails if the device has failed.
+///
+/// # Cancel safety
+/// If the future is dropped, no packet is lost.
+pub(super) async fn receive(device: &(impl IpDevice + ?Sized)) -> io::Result<Bytes> {
+    poll_fn(|context| device.poll_receive(context)).await
+}

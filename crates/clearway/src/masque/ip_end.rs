@@ -1,0 +1,193 @@
+//! One end of an IP tunnel over an HTTP/3 exchange.
+
+use core::task::{Context, Poll, Waker, ready};
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use clearway_masque::context::ContextId;
+use clearway_masque::ip::{IpReceived, IpSent, IpTunnel, Origin};
+use clearway_units::Timestamp;
+use tokio::time::Instant;
+
+use super::TunnelError;
+use crate::http3::{
+    Capsule, Code, DATAGRAM_CAPSULE, DatagramError, Datagrams, Error, RecvBody, SendBody,
+};
+
+/// One end of an IP tunnel: its state machine, and the exchange with the peer.
+pub(super) struct IpEnd {
+    pub(super) flow: IpTunnel,
+    datagrams: Datagrams,
+    /// This side of the stream, which stays open as long as the tunnel.
+    send: Option<SendBody>,
+    body: RecvBody,
+    /// Content of the stream that was not processed yet.
+    content: Bytes,
+    /// Capsules with addresses and routes that wait for room in the stream. While there are any, no
+    /// capsules of the peer are processed, so that a peer that does not read cannot add to them.
+    control: VecDeque<Bytes>,
+    /// Whether the connection cannot carry DATAGRAM frames, so that capsules are sent.
+    uses_capsules: bool,
+    began: Instant,
+}
+
+impl IpEnd {
+    pub(super) fn new(
+        flow: IpTunnel,
+        datagrams: Datagrams,
+        send: SendBody,
+        body: RecvBody,
+        began: Instant,
+    ) -> Self {
+        let uses_capsules = datagrams.max_size().is_none();
+        let (content, control) = (Bytes::new(), VecDeque::new());
+        Self { flow, datagrams, send: Some(send), body, content, control, uses_capsules, began }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::ORIGIN + self.began.elapsed()
+    }
+
+    /// Returns the longest IP packet that can be sent now; `None` if that is not limited.
+    pub(super) fn max_packet(&self) -> Option<usize> {
+        let header = ContextId::PAYLOAD.encoded_len();
+        match self.uses_capsules {
+            true => None,
+            // The path may have no limit yet, before the request was sent.
+            false => Some(self.datagrams.max_size()?.saturating_sub(header)),
+        }
+    }
+
+    /// Sends a capsule with addresses or routes: now, or as soon as the stream has room.
+    pub(super) fn send_control(&mut self, capsule: Bytes) -> Result<(), TunnelError> {
+        self.control.push_back(capsule);
+        match self.poll_control(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(sent) => sent,
+            // The next call of `poll_receive` registers its task.
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Polls until no capsule waits.
+    fn poll_control(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TunnelError>> {
+        let Some(send) = &mut self.send else {
+            return Poll::Ready(Err(TunnelError::Closed));
+        };
+        while let Some(capsule) = self.control.front_mut() {
+            ready!(send.poll_write_chunk(context, capsule))?;
+            self.control.pop_front();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends an IP packet to the peer. Returns an ICMP message for its source if it was dropped.
+    pub(super) fn send_packet(
+        &mut self,
+        packet: &[u8],
+        origin: Origin,
+    ) -> Result<Option<Vec<u8>>, TunnelError> {
+        let maximum = match self.uses_capsules {
+            true => None,
+            false => self.datagrams.max_size(),
+        };
+        match self.flow.send_packet(packet, origin, maximum, self.now()) {
+            IpSent::Datagram(datagram) => self.send_datagram(datagram).map(|()| None),
+            IpSent::Reply { packet, .. } => Ok(Some(packet)),
+            IpSent::Dropped(_) => Ok(None),
+            IpSent::Abort(error) => {
+                self.reset(error.code());
+                Err(TunnelError::Ip(error))
+            }
+        }
+    }
+
+    /// Sends the payload of an HTTP Datagram. It is dropped if it does not fit.
+    pub(super) fn send_datagram(&mut self, datagram: Bytes) -> Result<(), TunnelError> {
+        if !self.uses_capsules {
+            return match self.datagrams.send(datagram) {
+                // The path's MTU has just become smaller.
+                Ok(()) | Err(Error::Datagram(DatagramError::TooLarge { .. })) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let send = self.send.as_mut().ok_or(TunnelError::Closed)?;
+        // A stream without room delays later packets; a dropped packet delays nothing.
+        if !self.control.is_empty() {
+            return Ok(());
+        }
+        let mut capsule = Capsule::encode(DATAGRAM_CAPSULE, &datagram);
+        match send.poll_write_chunk(&mut Context::from_waker(Waker::noop()), &mut capsule) {
+            Poll::Ready(sent) => Ok(sent?),
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Polls for what the peer has sent, and sends what waits. ICMP replies to the peer are sent
+    /// here. Returns `None` at the end of the tunnel.
+    pub(super) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<IpReceived>, TunnelError>> {
+        let received = match self.datagrams.poll_receive(context) {
+            Poll::Ready(Some(datagram)) => {
+                let now = self.now();
+                self.flow.receive_datagram(datagram?, now)
+            }
+            Poll::Ready(None) | Poll::Pending => match ready!(self.poll_content(context))? {
+                Some(received) => received,
+                None => return Poll::Ready(Ok(None)),
+            },
+        };
+        Poll::Ready(self.react(received).map(Some))
+    }
+
+    fn react(&mut self, received: IpReceived) -> Result<IpReceived, TunnelError> {
+        match received {
+            IpReceived::Reply { datagram, reason } => {
+                self.send_datagram(datagram)?;
+                Ok(IpReceived::Ignored(reason))
+            }
+            IpReceived::Abort(error) => {
+                self.reset(error.code());
+                Err(TunnelError::Ip(error))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Polls for a capsule. Returns `None` at the end of the stream.
+    fn poll_content(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<IpReceived>, TunnelError>> {
+        ready!(self.poll_control(context))?;
+        loop {
+            let now = self.now();
+            if let Some(received) = self.flow.receive_content(&mut self.content, now) {
+                return Poll::Ready(Ok(Some(received)));
+            }
+            match ready!(self.body.poll_chunk(context)) {
+                Some(chunk) => self.content = chunk?,
+                None => {
+                    let ended = self.flow.finish().map(|()| None);
+                    return Poll::Ready(ended.map_err(TunnelError::Ip));
+                }
+            }
+        }
+    }
+
+    /// Resets the stream.
+    pub(super) fn reset(&mut self, code: Code) {
+        if let Some(send) = self.send.take() {
+            send.reset(code);
+        }
+    }
+
+    /// Ends the stream.
+    pub(super) async fn finish(mut self) {
+        if let Some(send) = self.send.take() {
+            // The peer may have gone.
+            let _ = send.finish().await;
+        }
+    }
+}
