@@ -9,7 +9,7 @@ mod explain;
 mod outcome;
 mod progress;
 mod protocol;
-mod proxied;
+pub(crate) mod proxied;
 mod rebind;
 mod sessions;
 mod sink;

@@ -41,6 +41,10 @@ mod service_manager;
 mod system;
 mod ticket_keys;
 mod tips;
+#[cfg_attr(not(target_os = "linux"), path = "system/absent/tun.rs")]
+mod tun;
+#[cfg_attr(not(target_os = "linux"), path = "system/absent/tunnel.rs")]
+mod tunnel;
 mod units;
 mod view;
 mod watch;
@@ -73,6 +77,7 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     Link(Box<link::LinkCommand>),
     Proxy(Box<proxy::ProxyCommand>),
+    Tunnel(Box<tunnel::TunnelCommand>),
     Lab(Box<lab::LabCommand>),
     Probe(Box<probe::ProbeCommand>),
     View(Box<view::ViewCommand>),
@@ -168,6 +173,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Doctor(command) => doctor::run(command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Proxy(command) => proxy::run(*command).await,
+        Command::Tunnel(command) => tunnel::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
         Command::Probe(command) => probe::run(*command).await,
         Command::View(command) => view::run(*command).await,

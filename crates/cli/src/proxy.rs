@@ -1,4 +1,4 @@
-//! `clearway proxy`: a MASQUE proxy for UDP and TCP.
+//! `clearway proxy`: a MASQUE proxy for UDP, TCP and IP.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,11 +13,13 @@ use clearway::http3::{Config, RecvBody, Responder, Server};
 use clearway::masque::auth::Credentials;
 use clearway::masque::limits::{Limits, MIN_IDLE};
 use clearway::masque::policy::{Policy, Rule};
-use clearway::masque::{self, Proxy, ProxyOptions, RelayOptions, Served};
+use clearway::masque::pool::AddressPool;
+use clearway::masque::{self, IpOptions, IpRouter, Proxy, ProxyOptions, RelayOptions, Served};
 use clearway::{Endpoint, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, MemoryBudget, ServerConfig};
 use clearway_network::{parse_duration, parse_rate};
 use clearway_units::Rate;
 use http::Request;
+use ipnet::IpNet;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
@@ -27,15 +29,18 @@ use crate::log::LogOptions;
 use crate::serve::certificates::{CertificateOptions, Presented};
 use crate::serve::restart::{Beginning, Ending, RestartOptions};
 use crate::serve::{cannot_serve, parse_timeout};
+use crate::tun::Tun;
 use crate::units::bytes_text;
 use crate::{address, output, service_manager, system};
 
-/// Forward UDP and TCP for clients over HTTP/3 (MASQUE).
+/// Forward UDP, TCP and IP packets for clients over HTTP/3 (MASQUE).
 ///
 /// Clients open UDP tunnels (CONNECT-UDP, RFC 9298) and TCP tunnels (CONNECT, RFC 9114 §4.4, and
-/// connect-tcp) at the well-known URI templates. Each tunnel leads to one target. Targets with
-/// private, loopback, link-local and other special addresses are refused unless allowed with
-/// --allow; names are resolved by the proxy, and each resolved address is checked. Clients need
+/// connect-tcp) at the well-known URI templates. Each of them leads to one target. With --ip-pool,
+/// clients also open IP tunnels (CONNECT-IP, RFC 9484), and get addresses. Targets with private,
+/// loopback, link-local and other special addresses are refused unless allowed with --allow, also
+/// as destinations of packets in IP tunnels; names are resolved by the proxy, and each resolved address
+/// is checked. Clients need
 /// credentials (--users) or a certificate (--client-ca), unless the proxy listens on loopback or
 /// --open is given. When interrupted (Ctrl-C, SIGTERM), the proxy accepts no more tunnels, and gives
 /// open tunnels time to end.
@@ -85,6 +90,18 @@ pub(crate) struct ProxyCommand {
     /// Close UDP tunnels after this much silence; at least 2min.
     #[arg(long, value_name = "DURATION", default_value = "2min", value_parser = parse_idle)]
     tunnel_idle: Duration,
+    /// Serve IP tunnels with addresses of this prefix, such as 10.99.0.0/24. May be repeated.
+    ///
+    /// Each client gets one address of each IP version. The first address of a prefix belongs to the
+    /// proxy. Packets pass through a TUN device, which requires root or the capability
+    /// CAP_NET_ADMIN; this host has to forward them (sysctl net.ipv4.ip_forward=1 and
+    /// net.ipv6.conf.all.forwarding=1), and to translate addresses if the targets have no route back
+    /// to the prefix. The proxy changes neither setting; docs/tunnels.md has the commands.
+    #[arg(long, value_name = "PREFIX")]
+    ip_pool: Vec<IpNet>,
+    /// Name of the TUN device for IP tunnels; %d is replaced by a number.
+    #[arg(long, value_name = "NAME", default_value = crate::tun::NAME, requires = "ip_pool")]
+    tun: String,
     /// Number of threads, 1 to 256, each with its own socket [default: one per core].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
@@ -113,7 +130,9 @@ Examples:
   Require a name and a password:
     clearway proxy --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem --users users.txt
   Allow only DNS over QUIC and HTTP/3:
-    clearway proxy --users users.txt --allow '* 853' --allow '* 443' --only-allowed";
+    clearway proxy --users users.txt --allow '* 853' --allow '* 443' --only-allowed
+  IP tunnels, for `clearway tunnel`:
+    clearway proxy --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem --users users.txt --ip-pool 10.99.0.0/24 --ip-pool fd00:99::/64";
 
 fn parse_allow(text: &str) -> Result<Rule, String> {
     format!("allow {text}").parse().map_err(|error: masque::policy::RuleError| error.to_string())
@@ -133,8 +152,16 @@ fn parse_idle(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
     system::permit_all_descriptors();
-    let proxy = Proxy::new(options(&command)?);
+    let mut options = options(&command)?;
     command.reports.start();
+    let router = match command.ip_pool.is_empty() {
+        true => None,
+        false => Some(router(&command).await?),
+    };
+    if let Some(IpPart { pool, router, .. }) = &router {
+        options.ip = Some(IpOptions::new(pool.clone(), router.clone()));
+    }
+    let proxy = Proxy::new(options);
     let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
     let listen = beginning.listen;
@@ -152,10 +179,47 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
     command.certificates.announce(&presented)?;
     output::settle();
     output::event(&format!("proxy at https://{} (h3)", server.local_address()));
+    if let Some(IpPart { device, .. }) = &router {
+        output::event(&format!("IP tunnels through {device}"));
+    }
     service_manager::ready();
     let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
-    serve(&server, proxy, command.quiet, Ending { interrupt, timeout, drain }).await;
+    let serving = serve(&server, proxy, command.quiet, Ending { interrupt, timeout, drain });
+    match router {
+        None => serving.await,
+        Some(IpPart { router, .. }) => tokio::select! {
+            () = serving => {}
+            error = router.run() => {
+                return Err(Failure::new(format!("the TUN device has failed: {error}")));
+            }
+        },
+    }
     check(server.endpoint())
+}
+
+/// The address pool and the device of all IP tunnels.
+struct IpPart {
+    pool: AddressPool,
+    router: IpRouter,
+    /// The name of the device.
+    device: String,
+}
+
+/// Opens the device of all IP tunnels, and routes the address pool there.
+async fn router(command: &ProxyCommand) -> Result<IpPart, Failure> {
+    if command.restart.is_given() {
+        return Err(Failure::new("a TUN device cannot be handed over to another process")
+            .advise("use --ip-pool without hot restart, or run a second proxy for IP tunnels"));
+    }
+    let pool = AddressPool::new(&command.ip_pool)
+        .map_err(|error| Failure::new(format!("cannot use --ip-pool: {error}")))?;
+    let tun = Tun::open(&command.tun, crate::tun::PROXY_MTU).await?;
+    // The device has no address: the gateways of the prefixes are addresses of the proxy itself.
+    for prefix in &command.ip_pool {
+        tun.add_route(prefix.trunc()).await?;
+    }
+    let device = tun.name().to_owned();
+    Ok(IpPart { pool, router: IpRouter::new(tun), device })
 }
 
 /// Serves until the program is interrupted or replaced, and the tunnels have ended.
@@ -191,7 +255,7 @@ fn line(remote: Option<SocketAddr>, served: &Served, time: Duration) -> String {
     let remote = remote.map_or_else(|| "-".to_owned(), |remote| remote.to_string());
     let client = served.client.as_deref().unwrap_or("-");
     let kind = served.kind.map_or_else(|| "-".to_owned(), |kind| kind.to_string());
-    let target = served.target.as_ref().map_or_else(|| "-".to_owned(), |target| target.to_string());
+    let target = target_text(served);
     let (status, outcome) = (served.status.as_u16(), &served.outcome);
     let (sent, received) = (bytes_text(served.to_target.bytes), bytes_text(served.to_client.bytes));
     let seconds = time.as_secs_f64();
@@ -200,6 +264,20 @@ fn line(remote: Option<SocketAddr>, served: &Served, time: Duration) -> String {
         "{remote} {client} {kind} {target} {status} {sent} sent {received} received {seconds:.3} s: \
          {outcome}"
     )
+}
+
+/// Returns the target of a UDP or TCP tunnel, or the scope of an IP tunnel and its addresses.
+fn target_text(served: &Served) -> String {
+    if let Some(target) = &served.target {
+        return target.to_string();
+    }
+    let Some(scope) = &served.scope else { return "-".to_owned() };
+    let protocol = scope.protocol.map_or_else(|| "*".to_owned(), |it| it.to_string());
+    let addresses: Vec<String> = served.addresses.iter().map(ToString::to_string).collect();
+    match addresses.is_empty() {
+        true => format!("{}/{protocol}", scope.target),
+        false => format!("{}/{protocol} as {}", scope.target, addresses.join(",")),
+    }
 }
 
 fn check(endpoint: &Endpoint) -> Result<(), Failure> {

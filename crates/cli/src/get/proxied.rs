@@ -1,14 +1,14 @@
-//! Downloads through a proxy (RFC 9298).
+//! Connections to proxies, and downloads through them (RFC 9298).
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use clap::Args;
 use clearway::http3::{Client, Config, PROTOCOL};
 use clearway::masque::target::{Host, Name};
 use clearway::masque::{self, TunnelKind, UriTemplate};
-use clearway::{ClientConfig, Endpoint, connect_any};
+use clearway::{ClientConfig, Endpoint, TransportConfigBuilder, connect_any};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
@@ -56,45 +56,58 @@ pub(super) struct Outer {
     _endpoint: Endpoint,
 }
 
-impl ProxyOptions {
-    /// Opens a tunnel to the server of `target`, if a proxy was given.
-    pub(super) async fn tunnel(&self, target: &Target) -> Result<Option<Proxied>, Failure> {
-        let Some(url) = &self.proxy else { return Ok(None) };
-        let (proxy, template) = parse(url)?;
-        let config = self.config()?;
+/// A proxy, and how a client identifies itself there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access<'a> {
+    /// The URL or the URI template.
+    pub(crate) url: &'a str,
+    /// The trusted certificates; `None` for those of the platform.
+    pub(crate) ca: Option<&'a Path>,
+    /// Whether the certificate is not verified.
+    pub(crate) is_insecure: bool,
+    /// `NAME:PASSWORD` or `bearer:TOKEN`.
+    pub(crate) user: Option<&'a str>,
+}
+
+/// A connection to a proxy.
+pub(crate) struct Connected {
+    pub(crate) client: Client,
+    /// Keeps the UDP socket open while the connection exists.
+    pub(crate) endpoint: Endpoint,
+    pub(crate) address: SocketAddr,
+    pub(crate) template: UriTemplate,
+    /// The proxy's name and port.
+    pub(crate) name: String,
+}
+
+impl Access<'_> {
+    /// Connects to the first of the proxy's addresses that responds.
+    pub(crate) async fn connect(
+        &self,
+        kind: TunnelKind,
+        transport: TransportConfigBuilder,
+    ) -> Result<Connected, Failure> {
+        let (proxy, template) = parse(self.url, kind)?;
+        let config = self.config(transport)?;
         let name = proxy.host_and_port();
         let attempt = |address| {
             let (config, host) = (config.clone(), proxy.host.clone());
             let server = Server { name: format!("the proxy {name}"), address };
             async move { connect(&config, server, &host).await }
         };
-        let (client, outer, proxy_address) =
+        let (client, endpoint, address) =
             connect_any(resolve(&name).await?, attempt).await.map_err(|error| {
                 let failures = error.into_attempts().into_iter().map(|(_, failure)| failure);
                 let unknown = || Failure::new(format!("cannot resolve {name}"));
                 Failure::of_all(failures).unwrap_or_else(unknown)
             })?;
-        let tunnel = client
-            .connect_udp_with(&template, &destination(target)?, self.credentials()?)
-            .await
-            .map_err(|error| {
-                let server = target.host_and_port();
-                Failure::new(format!("cannot reach {server} through the proxy {name}: {error}"))
-            })?;
-        // Inside of the tunnel, the address is only a name for the target.
-        let address = SocketAddr::new(proxy_address.ip(), target.port);
-        let local = any(address);
-        let endpoint = Endpoint::client_over(tunnel.into_socket(local, address))
-            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
-        let protocol = Protocol::Http3(client);
-        let outer = Outer { protocol, address: proxy_address, _endpoint: outer };
-        Ok(Some(Proxied { endpoint, address, outer }))
+        Ok(Connected { client, endpoint, address, template, name })
     }
 
-    fn config(&self) -> Result<ClientConfig, Failure> {
-        let config = if self.proxy_insecure {
+    fn config(&self, transport: TransportConfigBuilder) -> Result<ClientConfig, Failure> {
+        let config = if self.is_insecure {
             ClientConfig::dangerous_without_certificate_verification()
-        } else if let Some(file) = &self.proxy_ca {
+        } else if let Some(file) = self.ca {
             ClientConfig::with_roots(read_roots(file)?)
         } else {
             ClientConfig::with_native_roots().map_err(|error| {
@@ -102,14 +115,15 @@ impl ProxyOptions {
                     .advise("pass a file with trusted certificates with --proxy-ca")
             })?
         };
-        let transport = masque::transport_config(clearway::TransportConfig::builder());
+        let transport = masque::transport_config(transport);
         let transport = transport.build().map_err(|error| Failure::new(error.to_string()))?;
         Ok(config.application_protocols([PROTOCOL]).transport(transport).key_log_from_environment())
     }
 
-    fn credentials(&self) -> Result<HeaderMap, Failure> {
+    /// Returns the fields with the credentials.
+    pub(crate) fn credentials(&self) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
-        let Some(user) = &self.proxy_user else { return Ok(headers) };
+        let Some(user) = self.user else { return Ok(headers) };
         let value = match user.strip_prefix("bearer:") {
             Some(token) => format!("Bearer {token}"),
             None if !user.contains(':') => {
@@ -128,6 +142,38 @@ impl ProxyOptions {
     }
 }
 
+impl ProxyOptions {
+    /// Opens a tunnel to the server of `target`, if a proxy was given.
+    pub(super) async fn tunnel(&self, target: &Target) -> Result<Option<Proxied>, Failure> {
+        let Some(url) = &self.proxy else { return Ok(None) };
+        let access = Access {
+            url,
+            ca: self.proxy_ca.as_deref(),
+            is_insecure: self.proxy_insecure,
+            user: self.proxy_user.as_deref(),
+        };
+        let transport = clearway::TransportConfig::builder();
+        let connected = access.connect(TunnelKind::Udp, transport).await?;
+        let Connected { client, endpoint: outer, address: proxy_address, template, name } =
+            connected;
+        let tunnel = client
+            .connect_udp_with(&template, &destination(target)?, access.credentials()?)
+            .await
+            .map_err(|error| {
+                let server = target.host_and_port();
+                Failure::new(format!("cannot reach {server} through the proxy {name}: {error}"))
+            })?;
+        // Inside of the tunnel, the address is only a name for the target.
+        let address = SocketAddr::new(proxy_address.ip(), target.port);
+        let local = any(address);
+        let endpoint = Endpoint::client_over(tunnel.into_socket(local, address))
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        let protocol = Protocol::Http3(client);
+        let outer = Outer { protocol, address: proxy_address, _endpoint: outer };
+        Ok(Some(Proxied { endpoint, address, outer }))
+    }
+}
+
 async fn connect(
     config: &ClientConfig,
     server: Server,
@@ -142,13 +188,13 @@ async fn connect(
 }
 
 /// Parses the URL of a proxy, or its URI template.
-fn parse(url: &str) -> Result<(Target, UriTemplate), Failure> {
+fn parse(url: &str, kind: TunnelKind) -> Result<(Target, UriTemplate), Failure> {
     let invalid = |why: String| {
         Failure::new(format!("cannot use the proxy {url}: {why}"))
             .advise("use a URL such as https://proxy.example:443")
     };
     if url.contains('{') {
-        let template = UriTemplate::parse(TunnelKind::Udp, url);
+        let template = UriTemplate::parse(kind, url);
         let template = template.map_err(|error| invalid(error.to_string()))?;
         let proxy = Target::parse(&format!("https://{}/", template.authority()))?;
         return Ok((proxy, template));
@@ -156,7 +202,7 @@ fn parse(url: &str) -> Result<(Target, UriTemplate), Failure> {
     let proxy = Target::parse(url)?;
     let authority =
         proxy.uri.authority().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-    let template = UriTemplate::well_known(TunnelKind::Udp, authority.clone());
+    let template = UriTemplate::well_known(kind, authority.clone());
     Ok((proxy, template))
 }
 

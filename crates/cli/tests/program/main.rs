@@ -35,5 +35,7 @@ mod shortage;
 mod stalled;
 mod support;
 mod traces;
+#[cfg(target_os = "linux")]
+mod tunnel;
 mod unanswered;
 mod view;

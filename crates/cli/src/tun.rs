@@ -1,0 +1,210 @@
+//! TUN devices, and routes to them.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use clearway::masque::IpDevice;
+use futures_util::TryStreamExt;
+use ipnet::IpNet;
+use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteScope, RouteType};
+use rtnetlink::{AddressMessageBuilder, Handle, RouteMessageBuilder};
+use tun_rs::{AsyncDevice, DeviceBuilder};
+
+use crate::failure::Failure;
+
+/// The default name: `clearway0` if it is free.
+pub(crate) const NAME: &str = "clearway%d";
+
+/// The MTU of a proxy's device in bytes. Packets that do not fit into a client's tunnel are reported
+/// to their source by ICMP.
+pub(crate) const PROXY_MTU: u16 = 1500;
+
+/// Size of a buffer for one packet in bytes.
+const BUFFER: usize = 1 << 16;
+
+/// The error number of "File exists".
+const EXISTS: i32 = 17;
+
+thread_local! {
+    static PACKET: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A TUN device. The kernel removes it, with its addresses and routes, when this is dropped.
+pub(crate) struct Tun {
+    device: AsyncDevice,
+    name: String,
+    index: u32,
+    netlink: Handle,
+}
+
+/// A route to one host that does not lead through a TUN device, so that the tunnel itself does not.
+pub(crate) struct Detour {
+    netlink: Handle,
+    route: RouteMessage,
+}
+
+impl Tun {
+    /// Creates a device, which is up but has neither addresses nor routes. `%d` in the name is
+    /// replaced by a number.
+    pub(crate) async fn open(name: &str, mtu: u16) -> Result<Self, Failure> {
+        let device = DeviceBuilder::new().name(name).mtu(mtu).enable(true).build_async();
+        let device = device.map_err(|error| cannot_open(name, &error))?;
+        let opened = |error| cannot_open(name, &error);
+        let index = device.if_index().map_err(opened)?;
+        let name = device.name().map_err(opened)?;
+        let (connection, netlink, _) =
+            rtnetlink::new_connection().map_err(|error| cannot_open(&name, &error))?;
+        tokio::spawn(connection);
+        Ok(Self { device, name, index, netlink })
+    }
+
+    /// Returns the name of the device.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the MTU in bytes.
+    pub(crate) fn set_mtu(&self, mtu: u16) -> Result<(), Failure> {
+        self.device.set_mtu(mtu).map_err(|error| {
+            Failure::new(format!("cannot set the MTU of {} to {mtu}: {error}", self.name))
+        })
+    }
+
+    /// Adds an address.
+    pub(crate) async fn add_address(&self, address: IpNet) -> Result<(), Failure> {
+        let added = self.netlink.address().add(self.index, address.addr(), address.prefix_len());
+        added
+            .replace()
+            .execute()
+            .await
+            .map_err(|error| self.cannot("add the address", address, &error))
+    }
+
+    /// Removes an address.
+    pub(crate) async fn remove_address(&self, address: IpNet) -> Result<(), Failure> {
+        let removed = self.netlink.address().del(self.address(address));
+        removed.execute().await.map_err(|error| self.cannot("remove the address", address, &error))
+    }
+
+    fn address(&self, address: IpNet) -> AddressMessage {
+        match address {
+            IpNet::V4(it) => AddressMessageBuilder::<Ipv4Addr>::new()
+                .index(self.index)
+                .address(it.addr(), it.prefix_len())
+                .build(),
+            IpNet::V6(it) => AddressMessageBuilder::<Ipv6Addr>::new()
+                .index(self.index)
+                .address(it.addr(), it.prefix_len())
+                .build(),
+        }
+    }
+
+    /// Routes a prefix to this device.
+    pub(crate) async fn add_route(&self, prefix: IpNet) -> Result<(), Failure> {
+        let cannot = |error: &dyn std::fmt::Display| self.cannot("add the route", prefix, error);
+        let route = RouteMessageBuilder::<IpAddr>::new()
+            .destination_prefix(prefix.addr(), prefix.prefix_len())
+            .map_err(|error| cannot(&error))?
+            .output_interface(self.index)
+            .build();
+        match self.netlink.route().add(route).execute().await {
+            Ok(()) => Ok(()),
+            Err(error) if is_existing(&error) => {
+                Err(cannot(&"there is one already").advise("remove it, or use another prefix"))
+            }
+            Err(error) => Err(cannot(&error)),
+        }
+    }
+
+    /// Adds a route for the host `address`, over the interface and the gateway that reach it now.
+    /// Returns `None` if there is such a route already, or the address is one of this host.
+    pub(crate) async fn keep_reachable(&self, address: IpAddr) -> Result<Option<Detour>, Failure> {
+        let host = IpNet::from(address);
+        let cannot = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot find the route to the proxy at {address}: {error}"))
+        };
+        let destination = || {
+            RouteMessageBuilder::<IpAddr>::new()
+                .destination_prefix(address, host.prefix_len())
+                .map_err(|error| cannot(&error))
+        };
+        let mut found = self.netlink.route().get(destination()?.build()).execute();
+        let current = found.try_next().await.map_err(|error| cannot(&error))?;
+        let current = current.ok_or_else(|| cannot(&"there is none"))?;
+        if current.header.kind == RouteType::Local {
+            return Ok(None);
+        }
+        let mut route = destination()?.build();
+        let mut has_gateway = false;
+        for attribute in current.attributes {
+            match attribute {
+                RouteAttribute::Gateway(gateway) => {
+                    has_gateway = true;
+                    route.attributes.push(RouteAttribute::Gateway(gateway));
+                }
+                RouteAttribute::Oif(index) => route.attributes.push(RouteAttribute::Oif(index)),
+                _ => {}
+            }
+        }
+        if !has_gateway && address.is_ipv4() {
+            route.header.scope = RouteScope::Link;
+        }
+        match self.netlink.route().add(route.clone()).execute().await {
+            Ok(()) => Ok(Some(Detour { netlink: self.netlink.clone(), route })),
+            Err(error) if is_existing(&error) => Ok(None),
+            Err(error) => {
+                Err(Failure::new(format!("cannot keep the proxy at {address} reachable: {error}")))
+            }
+        }
+    }
+
+    fn cannot(&self, what: &str, prefix: IpNet, error: &dyn std::fmt::Display) -> Failure {
+        Failure::new(format!("cannot {what} {prefix} of {}: {error}", self.name))
+    }
+}
+
+impl Detour {
+    /// Removes the route.
+    pub(crate) async fn remove(self) -> Result<(), Failure> {
+        let removed = self.netlink.route().del(self.route).execute().await;
+        removed.map_err(|error| Failure::new(format!("cannot remove the proxy's route: {error}")))
+    }
+}
+
+impl IpDevice for Tun {
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        PACKET.with_borrow_mut(|buffer| {
+            buffer.resize(BUFFER, 0);
+            let length = ready!(self.device.poll_recv(context, buffer))?;
+            Poll::Ready(Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default())))
+        })
+    }
+
+    fn try_send(&self, packet: &[u8]) -> io::Result<()> {
+        self.device.try_send(packet).map(drop)
+    }
+}
+
+fn is_existing(error: &rtnetlink::Error) -> bool {
+    matches!(error, rtnetlink::Error::NetlinkError(error) if error.raw_code() == -EXISTS)
+}
+
+/// Explains why a device cannot be created.
+fn cannot_open(name: &str, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("cannot create the TUN device {name}: {error}"));
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => failure.advise(
+            "run as root, or grant the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on the \
+             program, or AmbientCapabilities=CAP_NET_ADMIN in a systemd unit)",
+        ),
+        io::ErrorKind::NotFound => {
+            failure.advise("load the kernel module tun, or give the container /dev/net/tun")
+        }
+        io::ErrorKind::ResourceBusy => failure.advise("choose another name with --tun"),
+        _ => failure,
+    }
+}
