@@ -26,8 +26,6 @@ pub(super) struct IpEnd {
     /// Capsules with addresses and routes that wait for room in the stream. While there are any, no
     /// capsules of the peer are processed, so that a peer that does not read cannot add to them.
     control: VecDeque<Bytes>,
-    /// Whether the connection cannot carry DATAGRAM frames, so that capsules are sent.
-    uses_capsules: bool,
     began: Instant,
 }
 
@@ -39,23 +37,18 @@ impl IpEnd {
         body: RecvBody,
         began: Instant,
     ) -> Self {
-        let uses_capsules = datagrams.max_size().is_none();
         let (content, control) = (Bytes::new(), VecDeque::new());
-        Self { flow, datagrams, send: Some(send), body, content, control, uses_capsules, began }
+        Self { flow, datagrams, send: Some(send), body, content, control, began }
     }
 
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::ORIGIN + self.began.elapsed()
     }
 
-    /// Returns the longest IP packet that can be sent now; `None` if that is not limited.
+    /// Returns the longest IP packet that can be sent now; `None` if capsules carry packets: the
+    /// connection has no DATAGRAM frames, or the peer's SETTINGS have not arrived yet.
     pub(super) fn max_packet(&self) -> Option<usize> {
-        let header = ContextId::PAYLOAD.encoded_len();
-        match self.uses_capsules {
-            true => None,
-            // The path may have no limit yet, before the request was sent.
-            false => Some(self.datagrams.max_size()?.saturating_sub(header)),
-        }
+        Some(self.datagrams.max_size()?.saturating_sub(ContextId::PAYLOAD.encoded_len()))
     }
 
     /// Sends a capsule with addresses or routes: now, or as soon as the stream has room.
@@ -86,10 +79,7 @@ impl IpEnd {
         packet: &[u8],
         origin: Origin,
     ) -> Result<Option<Vec<u8>>, TunnelError> {
-        let maximum = match self.uses_capsules {
-            true => None,
-            false => self.datagrams.max_size(),
-        };
+        let maximum = self.datagrams.max_size();
         match self.flow.send_packet(packet, origin, maximum, self.now()) {
             IpSent::Datagram(datagram) => self.send_datagram(datagram).map(|()| None),
             IpSent::Reply { packet, .. } => Ok(Some(packet)),
@@ -103,7 +93,7 @@ impl IpEnd {
 
     /// Sends the payload of an HTTP Datagram. It is dropped if it does not fit.
     pub(super) fn send_datagram(&mut self, datagram: Bytes) -> Result<(), TunnelError> {
-        if !self.uses_capsules {
+        if self.datagrams.max_size().is_some() {
             return match self.datagrams.send(datagram) {
                 // The path's MTU has just become smaller.
                 Ok(()) | Err(Error::Datagram(DatagramError::TooLarge { .. })) => Ok(()),

@@ -89,10 +89,9 @@ pub async fn relay_udp(
     let mut flow = UdpFlow::new(Side::Proxy, options.queue);
     flow.open();
     let began = Instant::now();
-    let uses_capsules = datagrams.max_size().is_none();
     let mut relay = Relay {
         flow,
-        client: ClientEnd { datagrams, send, body, content: Bytes::new(), uses_capsules },
+        client: ClientEnd { datagrams, send, body, content: Bytes::new() },
         socket,
         guard: UnansweredGuard::new(Timestamp::ORIGIN),
         began,
@@ -136,8 +135,6 @@ struct ClientEnd {
     body: RecvBody,
     /// Content of the stream that was not processed yet.
     content: Bytes,
-    /// Whether the connection cannot carry DATAGRAM frames, so that capsules are sent.
-    uses_capsules: bool,
 }
 
 impl<P: FnMut(usize) -> bool> Relay<P> {
@@ -251,7 +248,9 @@ impl ClientEnd {
 
     /// Sends what waits in `flow`. Datagrams that the connection cannot carry are dropped.
     fn send(&mut self, flow: &mut UdpFlow) -> Result<(), TunnelError> {
-        if self.uses_capsules {
+        // Capsules are for connections without DATAGRAM frames, and until the client's SETTINGS have
+        // arrived.
+        let Some(maximum) = self.datagrams.max_size() else {
             while let Some(capsule) = flow.next_capsule() {
                 // Dropped if the stream has no room.
                 let mut context = Context::from_waker(Waker::noop());
@@ -262,8 +261,7 @@ impl ClientEnd {
                 }
             }
             return Ok(());
-        }
-        let maximum = self.datagrams.max_size().unwrap_or(usize::MAX);
+        };
         while let Some(datagram) = flow.next_datagram(maximum) {
             match self.datagrams.send(datagram) {
                 // The path's MTU has just become smaller.
