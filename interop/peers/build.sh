@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go aioquic (default: all)
+# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go connect-ip-go aioquic (default: all)
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, a missing toolchain or a
 # failed build is an error, not a reason to skip that peer, and peers in Rust are built with little optimization, since
 # nothing is measured.
@@ -42,7 +42,7 @@ missing() {
             elif ! have git; then echo "no git"
             elif ! have_libclang; then echo "no libclang"
             fi ;;
-        quic-go) have go || echo "no go" ;;
+        quic-go | connect-ip-go) have go || echo "no go" ;;
         aioquic)
             if ! have python3; then echo "no python3"
             elif ! have_venv; then echo "no python3-venv"
@@ -97,8 +97,8 @@ build_cargo() {
 }
 
 build_go() {
-    (cd "$here/quic-go" && go build -p "$jobs" -mod=readonly -trimpath -o "$out/quic-go.new" .) &&
-        place "$out/quic-go.new" "$out/quic-go" && rm -f "$out/quic-go.new"
+    (cd "$here/$1" && go build -p "$jobs" -mod=readonly -trimpath -o "$out/$1.new" .) &&
+        place "$out/$1.new" "$out/$1" && rm -f "$out/$1.new"
 }
 
 build_python() {
@@ -115,7 +115,7 @@ build_python() {
 build() {
     case $1 in
         quinn | tokio-quiche | s2n-quic) build_cargo "$1" ;;
-        quic-go) build_go ;;
+        quic-go | connect-ip-go) build_go "$1" ;;
         aioquic) build_python ;;
     esac
 }
@@ -125,7 +125,7 @@ skip() {
     [ "${CI:-}" != true ] || failed=1
 }
 
-[ $# -gt 0 ] || set -- quinn quic-go aioquic s2n-quic tokio-quiche
+[ $# -gt 0 ] || set -- quinn quic-go connect-ip-go aioquic s2n-quic tokio-quiche
 # Only one at a time builds into a folder.
 if have flock; then
     exec 9>"$out/.lock"

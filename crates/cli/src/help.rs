@@ -42,6 +42,8 @@ const HEADINGS: [(&str, &str, &[&str]); 18] = [
         "Limits",
         &["tunnels", "tunnels-per-client", "bandwidth", "bandwidth-per-client", "tunnel-idle"],
     ),
+    ("proxy", "IP tunnels", &["ip-pool", "tun", "tun-mtu"]),
+    ("tunnel", "Proxy", &["proxy", "proxy-ca", "proxy-insecure", "proxy-user"]),
     ("proxy", "Restart and shutdown", &["hot-restart", "drain", "shutdown-timeout"]),
     ("get", "Requests", &["http09", "priority", "tunnel", "datagrams"]),
     ("get", "Connection", &["keep-alive", "rebind-after", "quic-versions", "quic-version"]),

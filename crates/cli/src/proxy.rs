@@ -38,11 +38,10 @@ use crate::{address, output, service_manager, system};
 /// Clients open UDP tunnels (CONNECT-UDP, RFC 9298) and TCP tunnels (CONNECT, RFC 9114 §4.4, and
 /// connect-tcp) at the well-known URI templates. Each of them leads to one target. With --ip-pool,
 /// clients also open IP tunnels (CONNECT-IP, RFC 9484), and get addresses. Targets with private,
-/// loopback, link-local and other special addresses are refused unless allowed with --allow, also
-/// as destinations of packets in IP tunnels; names are resolved by the proxy, and each resolved address
-/// is checked. Clients need
-/// credentials (--users) or a certificate (--client-ca), unless the proxy listens on loopback or
-/// --open is given. When interrupted (Ctrl-C, SIGTERM), the proxy accepts no more tunnels, and gives
+/// loopback, link-local and other special addresses are refused unless allowed with --allow, also as
+/// destinations of packets in IP tunnels; names are resolved by the proxy, and each resolved address
+/// is checked. Clients need credentials (--users) or a certificate (--client-ca), unless the proxy
+/// listens on loopback or --open is given. When interrupted (Ctrl-C, SIGTERM), the proxy accepts no more tunnels, and gives
 /// open tunnels time to end.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -81,10 +80,10 @@ pub(crate) struct ProxyCommand {
     /// Maximum number of open tunnels per client.
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     tunnels_per_client: usize,
-    /// Maximum rate of UDP payloads in both directions together; excess is dropped.
+    /// Maximum rate of UDP payloads and IP packets in both directions; excess is dropped.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth: Option<Rate>,
-    /// Maximum rate of UDP payloads per client, in both directions together.
+    /// Maximum rate of UDP payloads and IP packets per client, in both directions.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth_per_client: Option<Rate>,
     /// Close UDP tunnels after this much silence; at least 2min.
@@ -94,14 +93,22 @@ pub(crate) struct ProxyCommand {
     ///
     /// Each client gets one address of each IP version. The first address of a prefix belongs to the
     /// proxy. Packets pass through a TUN device, which requires root or the capability
-    /// CAP_NET_ADMIN; this host has to forward them (sysctl net.ipv4.ip_forward=1 and
-    /// net.ipv6.conf.all.forwarding=1), and to translate addresses if the targets have no route back
-    /// to the prefix. The proxy changes neither setting; docs/tunnels.md has the commands.
+    /// CAP_NET_ADMIN. This host must forward them (sysctl net.ipv4.ip_forward=1 and
+    /// net.ipv6.conf.all.forwarding=1), and translate addresses if the targets have no route back to
+    /// the prefix. The proxy changes neither setting; docs/tunnels.md has the commands.
     #[arg(long, value_name = "PREFIX")]
     ip_pool: Vec<IpNet>,
     /// Name of the TUN device for IP tunnels; %d is replaced by a number.
     #[arg(long, value_name = "NAME", default_value = crate::tun::NAME, requires = "ip_pool")]
     tun: String,
+    /// MTU of the TUN device in bytes, at least 1280.
+    ///
+    /// The kernel reports larger packets for clients to their source, or fragments them. If the MTU is
+    /// larger than what fits into a client's tunnel, the proxy reports them instead, and fragments
+    /// nothing.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::tun::MTU, requires = "ip_pool",
+        value_parser = clap::value_parser!(u16).range(1280..))]
+    tun_mtu: u16,
     /// Number of threads, 1 to 256, each with its own socket [default: one per core].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
@@ -213,7 +220,7 @@ async fn router(command: &ProxyCommand) -> Result<IpPart, Failure> {
     }
     let pool = AddressPool::new(&command.ip_pool)
         .map_err(|error| Failure::new(format!("cannot use --ip-pool: {error}")))?;
-    let tun = Tun::open(&command.tun, crate::tun::PROXY_MTU).await?;
+    let tun = Tun::open(&command.tun, command.tun_mtu).await?;
     // The device has no address: the gateways of the prefixes are addresses of the proxy itself.
     for prefix in &command.ip_pool {
         tun.add_route(prefix.trunc()).await?;

@@ -19,9 +19,9 @@ use crate::failure::Failure;
 /// The default name: `clearway0` if it is free.
 pub(crate) const NAME: &str = "clearway%d";
 
-/// The MTU of a proxy's device in bytes. Packets that do not fit into a client's tunnel are reported
-/// to their source by ICMP.
-pub(crate) const PROXY_MTU: u16 = 1500;
+/// The default MTU of a device in bytes: the minimum of IPv6, which every tunnel carries (RFC 9484
+/// §7.1).
+pub(crate) const MTU: u16 = 1280;
 
 /// Size of a buffer for one packet in bytes.
 const BUFFER: usize = 1 << 16;

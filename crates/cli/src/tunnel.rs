@@ -28,11 +28,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time limit for the proxy to assign addresses.
 const ASSIGNMENT: Duration = Duration::from_secs(10);
 
-/// MTU of the device until the tunnel is open, in bytes: the minimum of IPv6.
-const MIN_MTU: u16 = 1280;
-
-/// MTU of the device in bytes if capsules carry packets, which have no limit.
-const CAPSULE_MTU: usize = 1500;
+/// Maximum number of turns of both directions before other tasks have theirs.
+const TURNS: usize = 16;
 
 /// Maximum number of packets to relay in one direction before the other one has its turn.
 const BATCH: usize = 64;
@@ -41,7 +38,7 @@ const BATCH: usize = 64;
 ///
 /// Creates a TUN device, and gives it the addresses that the proxy assigns: one of each IP version,
 /// if the proxy has them. Packets for --route, or all with --default-route, pass through the proxy,
-/// which forwards them. The MTU follows from the path to the proxy. When interrupted (Ctrl-C,
+/// which forwards them. When interrupted (Ctrl-C,
 /// SIGTERM), or when the proxy closes the tunnel, the device, its addresses and all routes are
 /// removed. Requires root or the capability CAP_NET_ADMIN. Name servers are not changed.
 #[derive(Args, Debug)]
@@ -73,9 +70,12 @@ pub(crate) struct TunnelCommand {
     /// Name of the TUN device; %d is replaced by a number.
     #[arg(long, value_name = "NAME", default_value = crate::tun::NAME)]
     tun: String,
-    /// MTU of the device in bytes, 1280 to 65535 [default: what fits into the proxy's datagrams].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..))]
-    mtu: Option<u16>,
+    /// MTU of the device in bytes, at least 1280.
+    ///
+    /// If the path to the proxy carries less, the MTU becomes smaller.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::tun::MTU,
+        value_parser = clap::value_parser!(u16).range(1280..))]
+    mtu: u16,
     #[command(flatten)]
     reports: LogOptions,
 }
@@ -92,7 +92,7 @@ pub(crate) async fn run(command: TunnelCommand) -> Result<(), Failure> {
     command.reports.start();
     let mut interrupt = Interrupt::listen()?;
     // First of all, since it fails without the permission.
-    let tun = Tun::open(&command.tun, command.mtu.unwrap_or(MIN_MTU)).await?;
+    let tun = Tun::open(&command.tun, command.mtu).await?;
     let access = Access {
         url: &command.proxy,
         ca: command.proxy_ca.as_deref(),
@@ -174,7 +174,7 @@ fn exchange(
     host: &Host,
     context: &mut Context<'_>,
 ) -> Poll<Result<Step, TunnelError>> {
-    loop {
+    for _ in 0..TURNS {
         let incoming = poll_incoming(tunnel, host, context);
         let outgoing = poll_outgoing(tunnel, host, context);
         match (incoming, outgoing) {
@@ -188,6 +188,8 @@ fn exchange(
             _ => {}
         }
     }
+    context.waker().wake_by_ref();
+    Poll::Pending
 }
 
 fn poll_incoming(

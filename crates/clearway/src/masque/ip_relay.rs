@@ -24,6 +24,9 @@ use crate::http3::{Code, RecvBody, Responder};
 /// Maximum number of packets to relay in one direction before the other one has its turn.
 const BATCH: usize = 64;
 
+/// Maximum number of turns of both directions before other tasks have theirs.
+const TURNS: usize = 16;
+
 /// Time after which addresses are assigned to a client that has not requested any.
 const UNREQUESTED_AFTER: Duration = Duration::from_millis(300);
 
@@ -107,11 +110,14 @@ pub async fn relay_ip(
         Ok(()) => relay.run().await,
         Err(error) => RelayEnd::Tunnel(error),
     };
-    let statistics = relay.end.flow.statistics().clone();
+    let Relay { end: mut exchange, device, rules, .. } = relay;
+    // The addresses are free at once, not only when the client has acknowledged the end.
+    drop((device, rules));
+    let statistics = exchange.flow.statistics().clone();
     match &end {
-        RelayEnd::Closed | RelayEnd::Idle => relay.end.finish().await,
+        RelayEnd::Closed | RelayEnd::Idle => exchange.finish().await,
         RelayEnd::Tunnel(_) | RelayEnd::Socket(_) | RelayEnd::Device(_) => {
-            relay.end.reset(Code::CONNECT_ERROR);
+            exchange.reset(Code::CONNECT_ERROR);
         }
     }
     (statistics, end)
@@ -143,7 +149,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
 
     /// Relays what there is. Returns the reason if the relay is over.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<RelayEnd> {
-        loop {
+        for _ in 0..TURNS {
             let is_pending = [self.poll_to_device(context), self.poll_to_client(context)].map(
                 |turn| match turn {
                     Poll::Ready(Ok(())) => Ok(false),
@@ -157,6 +163,8 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
                 _ => {}
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Relays a bounded number of packets to the device.

@@ -86,12 +86,14 @@ struct Setup {
     transport: TransportConfig,
     datagrams: bool,
     pool: &'static [&'static str],
+    addresses_per_tunnel: usize,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let transport = masque::transport_config(TransportConfig::builder()).build().unwrap();
-        Self { transport, datagrams: true, pool: &["10.99.0.0/24", "fd00:99::/64"] }
+        let pool = &["10.99.0.0/24", "fd00:99::/64"];
+        Self { transport, datagrams: true, pool, addresses_per_tunnel: 2 }
     }
 }
 
@@ -116,7 +118,9 @@ impl Service {
         }
         if !setup.pool.is_empty() {
             let pool: Vec<IpNet> = setup.pool.iter().map(|it| it.parse().unwrap()).collect();
-            options.ip = Some(IpOptions::new(AddressPool::new(&pool).unwrap(), router.clone()));
+            let mut ip = IpOptions::new(AddressPool::new(&pool).unwrap(), router.clone());
+            ip.addresses_per_tunnel = setup.addresses_per_tunnel;
+            options.ip = Some(ip);
         }
         let proxy = Proxy::new(options);
         let (sender, served) = mpsc::unbounded_channel();
@@ -385,6 +389,19 @@ fn addresses_are_assigned_without_a_request() {
         let addresses = assigned(&mut tunnel).await;
         assert_eq!(addresses.len(), 2);
         assert!(addresses.iter().all(|it| it.request_id == 0));
+    });
+}
+
+#[test]
+fn a_tunnel_may_have_any_number_of_addresses() {
+    run(async {
+        for (addresses_per_tunnel, expected) in [(0, 0), (usize::MAX, 4)] {
+            let service = Service::with(Setup { addresses_per_tunnel, ..Setup::default() }).await;
+            let mut tunnel = service.tunnel().await;
+            tunnel.request_addresses(&any()).unwrap();
+            assigned(&mut tunnel).await;
+            assert_eq!(tunnel.addresses().len(), expected);
+        }
     });
 }
 

@@ -17,8 +17,6 @@ pub(super) struct Host {
     wanted: Vec<IpNet>,
     /// The address of the proxy, which must not be reached through the tunnel.
     proxy: IpAddr,
-    /// The MTU that the user wants.
-    fixed_mtu: Option<u16>,
     mtu: u16,
     addresses: BTreeSet<IpNet>,
     routes: BTreeSet<IpNet>,
@@ -27,13 +25,12 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(tun: Tun, wanted: Vec<IpNet>, proxy: IpAddr, fixed_mtu: Option<u16>) -> Self {
+    pub(super) fn new(tun: Tun, wanted: Vec<IpNet>, proxy: IpAddr, mtu: u16) -> Self {
         Self {
             tun,
             wanted,
             proxy: proxy.to_canonical(),
-            fixed_mtu,
-            mtu: fixed_mtu.unwrap_or(super::MIN_MTU),
+            mtu,
             addresses: BTreeSet::new(),
             routes: BTreeSet::new(),
             detour: None,
@@ -78,14 +75,10 @@ impl Host {
         Ok(())
     }
 
-    /// Sets the MTU to what fits into the tunnel. Later, it only becomes smaller.
+    /// Reduces the MTU to what fits into the tunnel.
     fn follow_mtu(&mut self, tunnel: &IpTunnel) -> Result<(), Failure> {
-        if self.fixed_mtu.is_some() {
-            return Ok(());
-        }
-        let maximum = tunnel.max_packet().unwrap_or(super::CAPSULE_MTU);
-        let maximum = u16::try_from(maximum).unwrap_or(u16::MAX);
-        if maximum < self.mtu || !self.is_announced {
+        let maximum = tunnel.max_packet().and_then(|maximum| u16::try_from(maximum).ok());
+        if let Some(maximum) = maximum.filter(|maximum| *maximum < self.mtu) {
             self.tun.set_mtu(maximum)?;
             self.mtu = maximum;
         }

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 /// The default name.
 pub(crate) const NAME: &str = "clearway%d";
 
-/// The MTU of a proxy's device in bytes.
-pub(crate) const PROXY_MTU: u16 = 1500;
+/// The default MTU of a device in bytes.
+pub(crate) const MTU: u16 = 1280;
 
 /// A TUN device, of which there are none.
 pub(crate) enum Tun {}
