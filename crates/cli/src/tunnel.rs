@@ -16,7 +16,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::failure::Failure;
 use crate::foreign::Foreign;
-use crate::get::proxied::Access;
+use crate::get::proxied::{Access, Connected};
 use crate::interrupt::Interrupt;
 use crate::log::LogOptions;
 use crate::tun::Tun;
@@ -99,17 +99,10 @@ pub(crate) async fn run(command: TunnelCommand) -> Result<(), Failure> {
         is_insecure: command.proxy_insecure,
         user: command.proxy_user.as_deref(),
     };
-    let transport = TransportConfig::builder().keep_alive_interval(Some(KEEP_ALIVE));
-    let connecting = access.connect(TunnelKind::Ip, transport);
-    let connected = tokio::select! {
-        connected = connecting => connected?,
+    let (connected, mut tunnel) = tokio::select! {
+        opened = open(&access) => opened?,
         _ = interrupt.received() => return Ok(()),
     };
-    let opening =
-        connected.client.connect_ip(&connected.template, &IpScope::ANY, access.credentials()?);
-    let mut tunnel = opening.await.map_err(|error| cannot_open(&connected.name, &error))?;
-    let any = [IpNet::V4(unspecified_v4()), IpNet::V6(unspecified_v6())];
-    tunnel.request_addresses(&any).map_err(|error| cannot_open(&connected.name, &error))?;
     let mut host = Host::new(tun, routes(&command), connected.address.ip(), command.mtu);
     let outcome = tokio::select! {
         outcome = session(&mut tunnel, &mut host, &connected.name) => outcome,
@@ -120,6 +113,22 @@ pub(crate) async fn run(command: TunnelCommand) -> Result<(), Failure> {
     connected.client.close(Code::NO_ERROR);
     connected.endpoint.wait_idle().await;
     outcome.and(restored)
+}
+
+/// Connects to the proxy, opens a tunnel, and requests an address of each IP version.
+async fn open(access: &Access<'_>) -> Result<(Connected, IpTunnel), Failure> {
+    let transport = TransportConfig::builder().keep_alive_interval(Some(KEEP_ALIVE));
+    let connected = access.connect(TunnelKind::Ip, transport).await?;
+    let fields = access.credentials()?;
+    let opening = connected.client.connect_ip(&connected.template, &IpScope::ANY, fields);
+    let cannot = |error: TunnelError| {
+        let (name, error) = (&connected.name, error.to_string());
+        Failure::new(format!("cannot open an IP tunnel through {name}: {}", Foreign(&error)))
+    };
+    let mut tunnel = opening.await.map_err(cannot)?;
+    let any = [IpNet::V4(unspecified_v4()), IpNet::V6(unspecified_v6())];
+    tunnel.request_addresses(&any).map_err(cannot)?;
+    Ok((connected, tunnel))
 }
 
 /// Uses the tunnel until it ends.
@@ -234,11 +243,6 @@ fn poll_outgoing(
         }
     }
     Poll::Ready(Ok(None))
-}
-
-fn cannot_open(proxy: &str, error: &TunnelError) -> Failure {
-    let error = error.to_string();
-    Failure::new(format!("cannot open an IP tunnel through {proxy}: {}", Foreign(&error)))
 }
 
 /// Returns the prefixes to route through the tunnel.
