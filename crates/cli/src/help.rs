@@ -13,7 +13,7 @@ const INDENTATION: usize = 10;
 
 /// The headings of commands with many options, each with the names of its options. All other
 /// options are under "Options".
-const HEADINGS: [(&str, &str, &[&str]); 18] = [
+const HEADINGS: [(&str, &str, &[&str]); 20] = [
     (
         "get",
         "Certificates and sessions",
