@@ -26,6 +26,7 @@ const EXCEPTIONS: [(&str, &str); 11] = [
         "not a separate setting, but Config's value for the peer",
     ),
     ("masque::IpOptions.addresses_per_tunnel", "clearway/tests/masque/ip.rs tests its bounds"),
+    ("masque::IpRelayOptions.protocol", "not a limit, but the number of an IP protocol"),
     ("masque::RelayOptions.idle_timeout", "clearway/tests/masque/udp.rs tests its bounds"),
     ("http3::Timeouts.request", "progress_tests.rs tests its bounds with a clock"),
     ("http3::Timeouts.send", "progress_tests.rs tests its bounds with a clock"),
