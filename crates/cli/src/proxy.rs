@@ -80,7 +80,7 @@ pub(crate) struct ProxyCommand {
     /// Maximum number of open tunnels per client.
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     tunnels_per_client: usize,
-    /// Maximum rate of UDP payloads and IP packets in both directions; excess is dropped.
+    /// Maximum rate of payloads and packets in both directions; excess is dropped.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth: Option<Rate>,
     /// Maximum rate of UDP payloads and IP packets per client, in both directions.
@@ -89,7 +89,7 @@ pub(crate) struct ProxyCommand {
     /// Close UDP tunnels after this much silence; at least 2min.
     #[arg(long, value_name = "DURATION", default_value = "2min", value_parser = parse_idle)]
     tunnel_idle: Duration,
-    /// Serve IP tunnels with addresses of this prefix, such as 10.99.0.0/24. May be repeated.
+    /// Serve IP tunnels with addresses from this prefix. May be repeated.
     ///
     /// Each client gets one address of each IP version. The first address of a prefix belongs to the
     /// proxy. Packets pass through a TUN device, which requires root or the capability
