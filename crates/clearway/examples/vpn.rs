@@ -16,6 +16,9 @@ use clearway::{ClientConfig, Endpoint, TransportConfig};
 use http::HeaderMap;
 use tun_rs::{AsyncDevice, DeviceBuilder};
 
+/// The MTU of the device in bytes: the minimum of IPv6, which fits into every tunnel.
+const MTU: u16 = 1280;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let Some(proxy) = std::env::args().nth(1) else {
@@ -55,8 +58,7 @@ async fn configure(tunnel: &mut IpTunnel) -> Result<AsyncDevice, Box<dyn Error>>
     while tunnel.addresses().is_empty() || tunnel.routes().ranges().is_empty() {
         tunnel.receive().await?.ok_or("the proxy has closed the tunnel")?;
     }
-    let mtu = tunnel.max_packet().unwrap_or(1500).try_into()?;
-    let mut device = DeviceBuilder::new().name("vpn%d").mtu(mtu);
+    let mut device = DeviceBuilder::new().name("vpn%d").mtu(MTU);
     for prefix in tunnel.addresses() {
         device = match prefix.addr() {
             IpAddr::V4(address) => device.ipv4(address, prefix.prefix_len(), None),

@@ -25,6 +25,9 @@ use host::Host;
 /// Interval of packets that keep the connection to the proxy, and the bindings of NATs, alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Interval at which the device's MTU follows that of the path.
+const MTU_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Time limit for the proxy to assign addresses.
 const ASSIGNMENT: Duration = Duration::from_secs(10);
 
@@ -72,7 +75,7 @@ pub(crate) struct TunnelCommand {
     tun: String,
     /// MTU of the device in bytes, at least 1280.
     ///
-    /// If the path to the proxy carries less, the MTU becomes smaller.
+    /// While the path to the proxy carries less, the MTU is smaller.
     #[arg(long, value_name = "BYTES", default_value_t = crate::tun::MTU,
         value_parser = clap::value_parser!(u16).range(1280..))]
     mtu: u16,
@@ -134,8 +137,13 @@ async fn open(access: &Access<'_>) -> Result<(Connected, IpTunnel), Failure> {
 /// Uses the tunnel until it ends.
 async fn session(tunnel: &mut IpTunnel, host: &mut Host, proxy: &str) -> Result<(), Failure> {
     let mut deadline = std::pin::pin!(tokio::time::sleep(ASSIGNMENT));
+    let mut mtu_interval = tokio::time::interval(MTU_INTERVAL);
     loop {
         let step = tokio::select! {
+            _ = mtu_interval.tick() => {
+                host.follow_mtu(tunnel)?;
+                continue;
+            }
             step = poll_fn(|context| exchange(tunnel, host, context)) => step,
             () = &mut deadline, if !host.is_announced() => {
                 return Err(Failure::new(format!("the proxy {proxy} has assigned no address")));

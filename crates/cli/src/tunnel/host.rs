@@ -17,6 +17,7 @@ pub(super) struct Host {
     wanted: Vec<IpNet>,
     /// The address of the proxy, which must not be reached through the tunnel.
     proxy: IpAddr,
+    wanted_mtu: u16,
     mtu: u16,
     addresses: BTreeSet<IpNet>,
     routes: BTreeSet<IpNet>,
@@ -30,6 +31,7 @@ impl Host {
             tun,
             wanted,
             proxy: proxy.to_canonical(),
+            wanted_mtu: mtu,
             mtu,
             addresses: BTreeSet::new(),
             routes: BTreeSet::new(),
@@ -75,12 +77,13 @@ impl Host {
         Ok(())
     }
 
-    /// Reduces the MTU to what fits into the tunnel.
-    fn follow_mtu(&mut self, tunnel: &IpTunnel) -> Result<(), Failure> {
+    /// Sets the MTU to what fits into the tunnel now, but to no more than the user wants.
+    pub(super) fn follow_mtu(&mut self, tunnel: &IpTunnel) -> Result<(), Failure> {
         let maximum = tunnel.max_packet().and_then(|maximum| u16::try_from(maximum).ok());
-        if let Some(maximum) = maximum.filter(|maximum| *maximum < self.mtu) {
-            self.tun.set_mtu(maximum)?;
-            self.mtu = maximum;
+        let mtu = maximum.map_or(self.wanted_mtu, |maximum| maximum.min(self.wanted_mtu));
+        if mtu != self.mtu {
+            self.tun.set_mtu(mtu)?;
+            self.mtu = mtu;
         }
         Ok(())
     }
