@@ -91,7 +91,8 @@ pub(crate) struct ProxyCommand {
     tunnel_idle: Duration,
     /// Serve IP tunnels with addresses from this prefix. May be repeated.
     ///
-    /// Such as 10.99.0.0/24 or fd00:99::/64. Each client gets one address of each IP version. The first address of a prefix belongs to the
+    /// Such as 10.99.0.0/24 or fd00:99::/64. Each client gets one address of each IP version. The
+    /// first address of a prefix belongs to the
     /// proxy. Packets pass through a TUN device, which requires root or the capability
     /// CAP_NET_ADMIN. This host must forward them (sysctl net.ipv4.ip_forward=1 and
     /// net.ipv6.conf.all.forwarding=1), and translate addresses if the targets have no route back to

@@ -110,6 +110,6 @@ fn targets_that_are_not_public_are_refused() {
 #[test]
 fn an_open_proxy_has_to_be_requested() {
     let line = fail(&["proxy", "--listen", "0.0.0.0:0"]);
-    assert!(line.contains("would accept everybody's traffic"), "{line}");
+    assert!(line.contains("would relay anyone's traffic"), "{line}");
     assert!(line.contains("--users") && line.contains("--open"), "{line}");
 }
