@@ -53,6 +53,12 @@ fn a_codec_says_how_it_is_configured() {
 }
 
 #[test]
+fn a_key_is_not_printed() {
+    let shown = format!("{:?}", codec(0, 3, 4, "8f95f09245765f80256934e50c66207f"));
+    assert!(shown.contains("Cipher(..)") && !shown.contains("95"), "{shown}");
+}
+
+#[test]
 fn lengths_that_cannot_be() {
     let new = |server, nonce| IdCodec::new(ConfigId::new(6).unwrap(), server, nonce, None).err();
     assert_eq!(new(0, 4), Some(ConfigError::ServerIdLength(0)));

@@ -95,6 +95,7 @@ fn wrong_lengths_are_errors() {
     assert_eq!(from_server(&long), invalid("stateless_reset_token", LONG));
     let long = format!("0f15 {}", "aa".repeat(21));
     assert_eq!(from_server(&long), invalid("initial_source_connection_id", LONG_ID));
+    assert_eq!(from_server("2002 05 00"), invalid("max_datagram_frame_size", LONG));
     assert_eq!(from_server("0102 05"), cut("Transport Parameter Value"));
     assert_eq!(from_server("01 ffffffffffffffff 05"), cut("Transport Parameter Value"));
     assert_eq!(from_server("01"), cut("Transport Parameter Value"));
@@ -154,6 +155,15 @@ fn preferred_address_on_the_wire() {
     let parameters = from_server(&bytes).unwrap();
     assert_eq!(parameters.preferred_address.as_ref().unwrap().ipv4, None);
     assert_eq!(encoded(&parameters), hex(&bytes));
+
+    // An address or a port alone is not zero.
+    for (ipv4, ipv6) in [("00000000 01bb", "00 0001"), ("c0000201 0000", "01 0000")] {
+        let bytes = format!("0d2b {ipv4} {}{ipv6} 02 bbcc {token}", "00".repeat(15));
+        let parameters = from_server(&bytes).unwrap();
+        let preferred = parameters.preferred_address.as_ref().unwrap();
+        assert!(preferred.ipv4.is_some() && preferred.ipv6.is_some(), "{preferred:?}");
+        assert_eq!(encoded(&parameters), hex(&bytes));
+    }
 }
 
 #[test]

@@ -35,6 +35,7 @@ pages! {
     restarts: "operating/restarts.md",
     many_cores: "operating/many-cores.md",
     balancer: "operating/balancer.md",
+    dns: "operating/dns.md",
     udp_loss: "operating/udp-loss.md",
     tunnels: "operating/tunnels.md",
     lab: "congestion/lab.md",

@@ -28,7 +28,7 @@ fn certificates_that_are_not_trusted() {
     assert_says(&line, &[&server.address, "certificate", "--ca"]);
     let named = "https://example.test/file";
     let line = fail(&["get", "--ca", &right, "--connect", &server.address, "-o", &output, named]);
-    assert_says(&line, &["example.test", "another name"]);
+    assert_says(&line, &["example.test", "different name"]);
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 

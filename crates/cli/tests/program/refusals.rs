@@ -127,7 +127,7 @@ fn faults() -> Vec<Fault> {
                 let error = certificate_error(error);
                 matches!(error, Some(CertificateError::NotValidForNameContext { .. }))
             },
-            line: &["cannot trust", "is for another name", "--connect"],
+            line: &["cannot trust", "is for a different name", "--connect"],
         },
         Fault {
             what: "unknown issuer",
