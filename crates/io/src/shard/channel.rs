@@ -65,6 +65,7 @@ impl Channel {
     }
 
     /// Returns the socket of the operating system, unless the program provides the socket.
+    #[inline]
     pub(crate) fn system(&self) -> Option<&Socket> {
         match self {
             Self::System(socket) => Some(socket),
@@ -73,6 +74,7 @@ impl Channel {
     }
 
     /// Returns the socket of the operating system, to take it out.
+    #[inline]
     pub(crate) fn into_system(self) -> Option<Socket> {
         match self {
             Self::System(socket) => Some(socket),
@@ -80,6 +82,7 @@ impl Channel {
         }
     }
 
+    #[inline]
     pub(crate) fn local_address(&self) -> SocketAddr {
         match self {
             Self::System(socket) => socket.local_address(),
@@ -87,6 +90,7 @@ impl Channel {
         }
     }
 
+    #[inline]
     pub(crate) fn max_gso_segments(&self) -> usize {
         match self {
             Self::System(socket) => socket.max_gso_segments(),
@@ -95,6 +99,7 @@ impl Channel {
     }
 
     /// Returns `remote` in the form that this socket uses; `None` if it cannot send there.
+    #[inline]
     pub(crate) fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         match self {
             Self::System(socket) => socket.destination(remote),
@@ -103,6 +108,7 @@ impl Channel {
     }
 
     /// Receives one bounded batch, and calls `each` with every datagram. Returns their number.
+    #[inline]
     pub(crate) fn receive(
         &mut self,
         buffer: &mut ReceiveBuffer,
@@ -114,6 +120,7 @@ impl Channel {
         }
     }
 
+    #[inline]
     pub(crate) fn may_have_more(&self) -> bool {
         match self {
             Self::System(socket) => socket.may_have_more(),
@@ -121,6 +128,7 @@ impl Channel {
         }
     }
 
+    #[inline]
     pub(crate) fn send(&mut self, batch: &Batch<'_>, progress: &mut usize) -> SendOutcome {
         match self {
             Self::System(socket) => socket.send(batch, progress),
@@ -129,6 +137,7 @@ impl Channel {
     }
 
     /// Sends several batches in one call. Returns how many were accepted.
+    #[inline]
     pub(crate) fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
         match self {
             Self::System(socket) => socket.send_together(batches),
@@ -138,18 +147,21 @@ impl Channel {
     }
 
     /// Calls `each` with destinations that are reported as unreachable.
+    #[inline]
     pub(crate) fn unreachable(&mut self, each: impl FnMut(SocketAddr)) {
         if let Self::System(socket) = self {
             socket.unreachable(each);
         }
     }
 
+    #[inline]
     pub(crate) fn note_errors(&mut self) {
         if let Self::System(socket) = self {
             socket.note_errors();
         }
     }
 
+    #[inline]
     pub(crate) fn has_errors(&self) -> bool {
         matches!(self, Self::System(socket) if socket.has_errors())
     }
