@@ -21,23 +21,25 @@ mod ip_end;
 mod ip_relay;
 mod ip_service;
 mod ip_tunnel;
+mod opening;
 mod proxy;
 mod router;
 mod service;
 mod socket;
 mod stream;
 mod tunnel;
+mod turns;
 
 pub use clearway_masque::{
     QueueLimits, TunnelKind, UriTemplate, auth, ip, limits, policy, pool, proxy_status, request,
     target, udp,
 };
 pub use device::IpDevice;
-pub use error::TunnelError;
+pub use error::{RelayEnd, TunnelError};
 pub use ip_relay::{IpRelayOptions, IpRules, Verdict, relay_ip};
 pub use ip_service::IpOptions;
 pub use ip_tunnel::{IpEvent, IpTunnel, Origin};
-pub use proxy::{RelayEnd, RelayOptions, relay_udp};
+pub use proxy::{RelayOptions, relay_udp};
 pub use router::{IpPort, IpRouter};
 pub use service::{Proxy, ProxyOptions, Served};
 pub use socket::TunnelSocket;

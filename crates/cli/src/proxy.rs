@@ -160,7 +160,10 @@ fn parse_idle(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
     system::permit_all_descriptors();
-    let mut options = options(&command)?;
+    let beginning = command.restart.begin(command.listen).await?;
+    // A service manager may have opened sockets at another address than --listen.
+    let listen = beginning.listen;
+    let mut options = options(&command, listen)?;
     command.reports.start();
     let router = match command.ip_pool.is_empty() {
         true => None,
@@ -170,9 +173,7 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
         options.ip = Some(IpOptions::new(pool.clone(), router.clone()));
     }
     let proxy = Proxy::new(options);
-    let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
-    let listen = beginning.listen;
     let config = config(&command, &presented, beginning)?;
     let (interrupt, [to_certificates, to_roots]) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
@@ -295,14 +296,14 @@ fn check(endpoint: &Endpoint) -> Result<(), Failure> {
     }
 }
 
-fn options(command: &ProxyCommand) -> Result<ProxyOptions, Failure> {
+fn options(command: &ProxyCommand, listen: SocketAddr) -> Result<ProxyOptions, Failure> {
     let mut policy = if command.only_allowed { Policy::closed() } else { Policy::default() };
     for rule in command.allow.iter().chain(&command.deny) {
         policy = policy.with_rule(rule.clone());
     }
     let mut options = ProxyOptions::default();
     options.policy = policy;
-    options.credentials = credentials(command)?;
+    options.credentials = credentials(command, listen)?;
     options.limits = Limits {
         tunnels: command.tunnels,
         tunnels_per_client: command.tunnels_per_client,
@@ -317,16 +318,18 @@ fn options(command: &ProxyCommand) -> Result<ProxyOptions, Failure> {
 }
 
 /// Reads the credentials. An open proxy has to be requested.
-fn credentials(command: &ProxyCommand) -> Result<Option<Arc<Credentials>>, Failure> {
+fn credentials(
+    command: &ProxyCommand,
+    listen: SocketAddr,
+) -> Result<Option<Arc<Credentials>>, Failure> {
     let Some(file) = &command.users else {
-        let is_closed = command.listen.ip().is_loopback()
+        let is_closed = listen.ip().is_loopback()
             || command.open
             || command.certificates.requires_client_certificate();
         return match is_closed {
             true => Ok(None),
             false => Err(Failure::new(format!(
-                "the proxy at {} would relay anyone's traffic",
-                command.listen
+                "the proxy at {listen} would relay anyone's traffic"
             ))
             .advise("require credentials with --users FILE, or certificates with --client-ca FILE, or pass --open")),
         };

@@ -1,6 +1,7 @@
 //! Errors of tunnels.
 
 use core::fmt;
+use std::io;
 
 use clearway_masque::ip::IpTunnelError;
 use clearway_masque::request::ResponseError;
@@ -71,4 +72,20 @@ impl From<Error> for TunnelError {
             error => Self::Http(error),
         }
     }
+}
+
+/// The reason why a relay has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RelayEnd {
+    /// The client has closed the tunnel.
+    Closed,
+    /// No datagram has passed for the idle timeout.
+    Idle,
+    /// The tunnel has failed.
+    Tunnel(TunnelError),
+    /// The socket has failed.
+    Socket(io::Error),
+    /// The device of an IP tunnel has failed.
+    Device(io::Error),
 }

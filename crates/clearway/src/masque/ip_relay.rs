@@ -18,14 +18,12 @@ use tokio::time::Instant;
 
 use super::device::IpDevice;
 use super::ip_end::IpEnd;
+use super::turns::{Turn, poll_turns};
 use super::{RelayEnd, TunnelError};
 use crate::http3::{Code, RecvBody, Responder};
 
 /// Maximum number of packets to relay in one direction before the other one has its turn.
 const BATCH: usize = 64;
-
-/// Maximum number of turns of both directions before other tasks have theirs.
-const TURNS: usize = 16;
 
 /// Time after which addresses are assigned to a client that has not requested any.
 const UNREQUESTED_AFTER: Duration = Duration::from_millis(300);
@@ -142,33 +140,15 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
                     return Poll::Ready(RelayEnd::Tunnel(error));
                 }
             }
-            self.poll(context)
+            poll_turns(context, |context| {
+                [self.poll_to_device(context), self.poll_to_client(context)]
+            })
         })
         .await
     }
 
-    /// Relays what there is. Returns the reason if the relay is over.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<RelayEnd> {
-        for _ in 0..TURNS {
-            let is_pending = [self.poll_to_device(context), self.poll_to_client(context)].map(
-                |turn| match turn {
-                    Poll::Ready(Ok(())) => Ok(false),
-                    Poll::Ready(Err(end)) => Err(end),
-                    Poll::Pending => Ok(true),
-                },
-            );
-            match is_pending {
-                [Err(end), _] | [_, Err(end)] => return Poll::Ready(end),
-                [Ok(true), Ok(true)] => return Poll::Pending,
-                _ => {}
-            }
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-
     /// Relays a bounded number of packets to the device.
-    fn poll_to_device(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+    fn poll_to_device(&mut self, context: &mut Context<'_>) -> Turn {
         for _ in 0..BATCH {
             let received = match ready!(self.end.poll_receive(context)) {
                 Ok(Some(received)) => received,
@@ -240,7 +220,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
     }
 
     /// Relays a bounded number of packets to the client.
-    fn poll_to_client(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+    fn poll_to_client(&mut self, context: &mut Context<'_>) -> Turn {
         for _ in 0..BATCH {
             let packet = ready!(self.device.poll_receive(context)).map_err(RelayEnd::Device)?;
             if !self.rules.permits(packet.len()) {

@@ -11,7 +11,6 @@ use clearway_masque::ip::{
     self, AssignedAddress, CapsuleFault, IpReceived, IpStatistics, OwnAddresses, RequestedAddress,
     Routes,
 };
-use clearway_masque::request::{self, Form};
 use clearway_masque::target::{IpScope, Values};
 use clearway_masque::template::UriTemplate;
 use clearway_units::Timestamp;
@@ -21,6 +20,7 @@ use tokio::time::Instant;
 
 use super::TunnelError;
 use super::ip_end::IpEnd;
+use super::opening::{self, Opened};
 use crate::http3::{Client, Code};
 
 pub use clearway_masque::ip::Origin;
@@ -100,14 +100,8 @@ impl Client {
         fields: HeaderMap,
     ) -> Result<IpTunnel, TunnelError> {
         let values = Values::Scope(scope.clone());
-        let mut request =
-            request::extended_connect(template, &values).map_err(TunnelError::Template)?;
-        request.headers_mut().extend(fields);
-        let (send, pending) = self.open(request)?;
-        let datagrams = pending.datagrams();
-        let (response, body) = pending.response().await?.into_parts();
-        let response = http::Response::from_parts(response, ());
-        request::check_response(Form::Extended, &response).map_err(TunnelError::Refused)?;
+        let Opened { send, body, datagrams } =
+            opening::extended(self, template, &values, fields).await?;
         let flow = ip::IpTunnel::new(Side::Client, scope.protocol, REPORTING, Timestamp::ORIGIN);
         Ok(IpTunnel { end: IpEnd::new(flow, datagrams, send, body, Instant::now()) })
     }

@@ -19,11 +19,15 @@ use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
-use super::TunnelError;
+use super::error::{RelayEnd, TunnelError};
+use super::turns::{Turn, poll_turns};
 use crate::http3::{Code, DatagramError, Datagrams, Error, RecvBody, Responder, SendBody};
 
 /// Maximum number of datagrams to relay in one direction before the other one has its turn.
 const BATCH: usize = 64;
+
+/// Time limit for passing the end of a tunnel to a client.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Size of a buffer for received datagrams, in bytes: the longest UDP payload.
 const RECEIVE_BUFFER: usize = 1 << 16;
@@ -48,22 +52,6 @@ impl Default for RelayOptions {
     fn default() -> Self {
         Self { idle_timeout: limits::MIN_IDLE, queue: QueueLimits::default() }
     }
-}
-
-/// The reason why a relay has ended.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RelayEnd {
-    /// The client has closed the tunnel.
-    Closed,
-    /// No datagram has passed for the idle timeout.
-    Idle,
-    /// The tunnel has failed.
-    Tunnel(TunnelError),
-    /// The socket has failed.
-    Socket(io::Error),
-    /// The device of an IP tunnel has failed.
-    Device(io::Error),
 }
 
 /// Accepts a UDP tunnel, and relays between it and `socket` until it ends. The socket must be
@@ -100,7 +88,10 @@ pub async fn relay_udp(
     };
     let mut idle = pin!(tokio::time::sleep(options.idle_timeout));
     let end = poll_fn(|context| {
-        if let Poll::Ready(end) = relay.poll(context) {
+        let both = |context: &mut Context<'_>| {
+            [relay.poll_to_target(context), relay.poll_to_client(context)]
+        };
+        if let Poll::Ready(end) = poll_turns(context, both) {
             return Poll::Ready(end);
         }
         while idle.as_mut().poll(context).is_ready() {
@@ -112,9 +103,11 @@ pub async fn relay_udp(
         Poll::Pending
     })
     .await;
-    let statistics = relay.flow.statistics().clone();
-    relay.client.close(&end).await;
-    (statistics, end)
+    let Relay { flow, client, socket, .. } = relay;
+    // The port is free immediately, not only when the client has accepted the end.
+    drop(socket);
+    client.close(&end).await;
+    (flow.statistics().clone(), end)
 }
 
 struct Relay<P> {
@@ -138,26 +131,8 @@ struct ClientEnd {
 }
 
 impl<P: FnMut(usize) -> bool> Relay<P> {
-    /// Relays what there is. Returns the reason if the relay is over.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<RelayEnd> {
-        loop {
-            let is_pending = [self.poll_to_target(context), self.poll_to_client(context)].map(
-                |turn| match turn {
-                    Poll::Ready(Ok(())) => Ok(false),
-                    Poll::Ready(Err(end)) => Err(end),
-                    Poll::Pending => Ok(true),
-                },
-            );
-            match is_pending {
-                [Err(end), _] | [_, Err(end)] => return Poll::Ready(end),
-                [Ok(true), Ok(true)] => return Poll::Pending,
-                _ => {}
-            }
-        }
-    }
-
     /// Relays a bounded number of datagrams to the target.
-    fn poll_to_target(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+    fn poll_to_target(&mut self, context: &mut Context<'_>) -> Turn {
         for _ in 0..BATCH {
             let received = match ready!(self.client.poll_receive(&mut self.flow, context)) {
                 Ok(Some(received)) => received,
@@ -195,7 +170,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
     }
 
     /// Relays a bounded number of datagrams to the client.
-    fn poll_to_client(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RelayEnd>> {
+    fn poll_to_client(&mut self, context: &mut Context<'_>) -> Turn {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(RECEIVE_BUFFER, 0);
             for _ in 0..BATCH {
@@ -275,8 +250,8 @@ impl ClientEnd {
     async fn close(self, end: &RelayEnd) {
         match end {
             RelayEnd::Closed | RelayEnd::Idle => {
-                // The client may have gone.
-                let _ = self.send.finish().await;
+                // The client may have gone, or not read. Dropping the future resets the stream.
+                let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.send.finish()).await;
             }
             RelayEnd::Tunnel(TunnelError::Protocol(error)) => self.send.reset(error.code()),
             RelayEnd::Tunnel(_) | RelayEnd::Socket(_) | RelayEnd::Device(_) => {

@@ -13,6 +13,7 @@ use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
 use http::HeaderMap;
 
 use super::TunnelError;
+use super::opening::{self, Opened};
 use crate::http3::{Client, Code, DatagramError, Datagrams, Error, RecvBody, SendBody};
 
 /// A UDP tunnel through a proxy (RFC 9298), to one target.
@@ -62,14 +63,8 @@ impl Client {
         fields: HeaderMap,
     ) -> Result<UdpTunnel, TunnelError> {
         let values = Values::Target(target.clone());
-        let mut request =
-            request::extended_connect(template, &values).map_err(TunnelError::Template)?;
-        request.headers_mut().extend(fields);
-        let (send, pending) = self.open(request)?;
-        let datagrams = pending.datagrams();
-        let (response, body) = pending.response().await?.into_parts();
-        let response = http::Response::from_parts(response, ());
-        request::check_response(Form::Extended, &response).map_err(TunnelError::Refused)?;
+        let Opened { send, body, datagrams } =
+            opening::extended(self, template, &values, fields).await?;
         let mut flow = UdpFlow::new(Side::Client, QueueLimits::default());
         flow.open();
         let (content, uses_capsules) = (Bytes::new(), datagrams.max_size().is_none());
@@ -92,12 +87,8 @@ impl Client {
         target: &Target,
         fields: HeaderMap,
     ) -> Result<(SendBody, RecvBody), TunnelError> {
-        let mut request = request::classic_connect(target).map_err(TunnelError::Template)?;
-        request.headers_mut().extend(fields);
-        let (send, pending) = self.open(request)?;
-        let (response, body) = pending.response().await?.into_parts();
-        let response = http::Response::from_parts(response, ());
-        request::check_response(Form::Classic, &response).map_err(TunnelError::Refused)?;
+        let request = request::classic_connect(target);
+        let Opened { send, body, .. } = opening::open(self, Form::Classic, request, fields).await?;
         Ok((send, body))
     }
 }

@@ -1,9 +1,9 @@
 //! Tests of `clearway proxy`, and of `clearway get --proxy`.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
@@ -21,7 +21,7 @@ fn command(scratch: &Scratch, listen: &str, more: &[&str]) -> Command {
     }
     arguments.extend(more);
     let mut command = clearway(&arguments);
-    command.stderr(std::process::Stdio::null());
+    command.stderr(Stdio::null());
     command
 }
 
@@ -112,4 +112,30 @@ fn an_open_proxy_has_to_be_requested() {
     let line = fail(&["proxy", "--listen", "0.0.0.0:0"]);
     assert!(line.contains("would relay anyone's traffic"), "{line}");
     assert!(line.contains("--users") && line.contains("--open"), "{line}");
+}
+
+/// Sockets of a service manager replace `--listen`, whose default is on loopback.
+#[test]
+fn a_proxy_with_inherited_sockets_is_not_open_by_accident() {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
+    let script = format!(
+        "exec 3<&{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" proxy",
+        std::os::fd::AsRawFd::as_raw_fd(&socket)
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_clearway")]);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("the proxy is open to everyone");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("would relay anyone's traffic"), "{errors}");
 }

@@ -44,9 +44,10 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.is_ready.swap(true, Ordering::SeqCst) {
-            self.mailbox.note_ready_task();
-        }
+        self.is_ready.store(true, Ordering::SeqCst);
+        // Even if it was ready before: a shard sleeps while receiving is paused after an error, but
+        // there may be room to send again.
+        self.mailbox.note_ready_task();
     }
 }
 
