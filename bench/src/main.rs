@@ -25,6 +25,7 @@ mod rounds;
 mod routing;
 mod tls;
 mod transfer;
+mod tunnel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,6 +101,9 @@ enum Command {
     /// A part of `cargo xtask bench overload`.
     #[command(subcommand)]
     Overload(overload::Part),
+    /// A part of `cargo xtask bench tunnel`.
+    #[command(subcommand)]
+    Tunnel(tunnel::Part),
     /// Measure QPACK on a browser's requests: bytes per request, and exchanges per second.
     Qpack {
         /// How long to repeat each case, in seconds.
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
         Command::Routing(options) => routing::run(&options),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
+        Command::Tunnel(part) => tunnel::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key, authority } => {
             tls::write_certificate(&certificate, &key, authority.as_deref())

@@ -22,6 +22,7 @@ mod shares;
 mod stacks;
 mod steered;
 mod threads;
+mod tunnel;
 
 use std::path::Path;
 use std::process::Command;
@@ -93,6 +94,10 @@ enum Benchmark {
     ///
     /// Measures failures, the time until each old process exits, and latency.
     Replacing(replacing::ReplacingOptions),
+    /// Download directly and through a proxy for UDP, and hold idle tunnels
+    ///
+    /// Measures throughput, and the proxy's CPU time and memory.
+    Tunnel(tunnel::TunnelOptions),
     /// Measure header compression on a browser's requests: bytes per request, and exchanges per
     /// second
     Qpack {
@@ -118,6 +123,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), String> {
         Some(Benchmark::Shards(options)) => shards::run(options, json),
         Some(Benchmark::Moving(options)) => moving::run(options, json),
         Some(Benchmark::Replacing(options)) => replacing::run(options, json),
+        Some(Benchmark::Tunnel(options)) => tunnel::run(options, json),
         Some(Benchmark::Qpack { seconds }) => qpack(*seconds, json),
     }
 }

@@ -27,6 +27,7 @@ mod router;
 mod service;
 mod socket;
 mod stream;
+mod target_socket;
 mod tunnel;
 mod turns;
 

@@ -1,7 +1,7 @@
 //! `clearway proxy`: a MASQUE proxy for UDP, TCP and IP.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -39,7 +39,8 @@ use crate::{address, output, service_manager, system};
 /// connect-tcp) at the well-known URI templates. Each of them leads to one target. With --ip-pool,
 /// clients also open IP tunnels (CONNECT-IP, RFC 9484), and get addresses. Targets with private,
 /// loopback, link-local and other special addresses are refused unless allowed with --allow, also as
-/// destinations of packets in IP tunnels; names are resolved by the proxy, and each resolved address
+/// destinations of packets in IP tunnels, and so are
+/// addresses of the proxy's own host unless --allow contains exactly this address; names are resolved by the proxy, and each resolved address
 /// is checked. Clients need credentials (--users) or a certificate (--client-ca), unless the proxy
 /// listens on loopback or --open is given. When interrupted (Ctrl-C, SIGTERM), the proxy accepts no more tunnels, and gives
 /// open tunnels time to end.
@@ -169,7 +170,8 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
         true => None,
         false => Some(router(&command).await?),
     };
-    if let Some(IpPart { pool, router, .. }) = &router {
+    if let Some(IpPart { pool, router, own, .. }) = &router {
+        options.policy = options.policy.with_own_addresses(own.iter().copied());
         options.ip = Some(IpOptions::new(pool.clone(), router.clone()));
     }
     let proxy = Proxy::new(options);
@@ -210,6 +212,8 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
 struct IpPart {
     pool: AddressPool,
     router: IpRouter,
+    /// The addresses of this host.
+    own: Vec<IpAddr>,
     /// The name of the device.
     device: String,
 }
@@ -228,7 +232,8 @@ async fn router(command: &ProxyCommand) -> Result<IpPart, Failure> {
         tun.add_route(prefix.trunc()).await?;
     }
     let device = tun.name().to_owned();
-    Ok(IpPart { pool, router: IpRouter::new(tun), device })
+    let own = tun.host_addresses().await?;
+    Ok(IpPart { pool, router: IpRouter::new(tun), own, device })
 }
 
 /// Serves until the program is interrupted or replaced, and the tunnels have ended.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clearway::masque::IpDevice;
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
-use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteScope, RouteType};
 use rtnetlink::{AddressMessageBuilder, Handle, RouteMessageBuilder};
 use tun_rs::{AsyncDevice, DeviceBuilder};
@@ -118,6 +118,31 @@ impl Tun {
             }
             Err(error) => Err(cannot(&error)),
         }
+    }
+
+    /// Returns the addresses of this host at the moment, except those of loopback.
+    pub(crate) async fn host_addresses(&self) -> Result<Vec<IpAddr>, Failure> {
+        let cannot = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot list the addresses of this host: {error}"))
+        };
+        let mut found = Vec::new();
+        let mut listed = self.netlink.address().get().execute();
+        while let Some(message) = listed.try_next().await.map_err(|error| cannot(&error))? {
+            let local = |attribute: &AddressAttribute| match attribute {
+                AddressAttribute::Local(address) => Some(*address),
+                _ => None,
+            };
+            let other = |attribute: &AddressAttribute| match attribute {
+                // Point-to-point interfaces have the peer's address here, and their own above.
+                AddressAttribute::Address(address) => Some(*address),
+                _ => None,
+            };
+            let attributes = &message.attributes;
+            let address = attributes.iter().find_map(local);
+            found.extend(address.or_else(|| attributes.iter().find_map(other)));
+        }
+        found.retain(|address| !address.is_loopback());
+        Ok(found)
     }
 
     /// Adds a route for the host `address`, over the interface and the gateway that reach it now.

@@ -62,7 +62,8 @@ pub const DENIED_PORTS: [(u16, &str); 22] = [
 /// * [`DENIED_PORTS`] are denied. A rule allows such a port only if it names ports.
 ///
 /// An IPv6 address that contains an IPv4 address (IPv4-mapped, NAT64, 6to4, Teredo) is permitted
-/// only if both addresses are. The proxy's own addresses are always denied.
+/// only if both addresses are. Addresses of the proxy's own host are denied unless a rule allows
+/// exactly this address ([`Policy::check_own_address`]).
 ///
 /// A name is checked before its resolution, with [`Policy::check_name`], and each resolved address
 /// with [`Policy::check_address`]; only the addresses that pass may be used. A name in the DNS of
@@ -109,7 +110,8 @@ impl Policy {
         self
     }
 
-    /// Adds addresses of the proxy's own host. They are denied whatever the rules say.
+    /// Adds addresses of the proxy's own host, which [`check_own_address`](Self::check_own_address)
+    /// is applied to in all other checks.
     #[must_use]
     pub fn with_own_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.own.extend(addresses.into_iter().map(|address| address.to_canonical()));
@@ -184,6 +186,29 @@ impl Policy {
         self.check_address(address, port, NameAdmission::default())
     }
 
+    /// Checks an address of the proxy's own host, in addition to the other checks: services that
+    /// listen there may trust local clients. Loopback addresses pass, since a rule must allow them in
+    /// any case; other addresses pass only if a rule allows a network that consists of this address
+    /// alone, and no earlier rule denies the address.
+    ///
+    /// # Errors
+    /// Returns [`Refusal::OwnAddress`] if the address may not be reached.
+    pub fn check_own_address(
+        &self,
+        address: IpAddr,
+        port: Option<NonZeroU16>,
+    ) -> Result<(), Refusal> {
+        let address = address.to_canonical();
+        let matching = |rule: &&Rule| rule.matches_address(address) && rule.matches_port(port);
+        let matching = self.rules.iter().filter(matching);
+        let mut allowing = matching.take_while(|rule| rule.action() == Action::Allow);
+        let is_named = allowing.any(Rule::is_for_one_address);
+        match is_named || address.is_loopback() {
+            true => Ok(()),
+            false => Err(Refusal::OwnAddress),
+        }
+    }
+
     /// Checks the destination of an IP packet (RFC 9484 §7.2). Rules for ports do not apply.
     ///
     /// # Errors
@@ -216,7 +241,7 @@ impl Policy {
         by_name: NameAdmission,
     ) -> Result<(), Refusal> {
         if self.own.contains(&address) {
-            return Err(Refusal::OwnAddress);
+            self.check_own_address(address, port)?;
         }
         let special = special::address(address);
         let matching = |rule: &&Rule| rule.matches_address(address) && rule.matches_port(port);

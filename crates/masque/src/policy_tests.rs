@@ -193,12 +193,26 @@ fn names_in_scopes_have_no_port() {
 }
 
 #[test]
-fn own_addresses_are_always_denied() {
+fn own_addresses_are_denied_unless_a_rule_allows_exactly_one() {
     let own = ["8.8.8.8".parse().unwrap(), "::ffff:8.8.4.4".parse().unwrap()];
-    let policy = policy(&["allow 8.8.8.8"]).with_own_addresses(own);
-    for address in ["8.8.8.8", "8.8.4.4", "::ffff:8.8.8.8", "64:ff9b::8.8.4.4"] {
-        assert_eq!(check(&policy, address), Err(Refusal::OwnAddress), "{address}");
+    let rules = ["allow 8.8.0.0/16", "allow 0.0.0.0/0", "allow *"];
+    for rule in rules {
+        let policy = policy(&[rule]).with_own_addresses(own);
+        for address in ["8.8.8.8", "8.8.4.4", "::ffff:8.8.8.8", "64:ff9b::8.8.4.4"] {
+            assert_eq!(check(&policy, address), Err(Refusal::OwnAddress), "{rule} {address}");
+        }
+        assert_eq!(check(&policy, "8.8.8.9"), Ok(()), "{rule}");
     }
+    let policy = policy(&["allow 8.8.8.8 443"]).with_own_addresses(own);
+    assert_eq!(check(&policy, "8.8.8.8"), Ok(()));
+    assert_eq!(check(&policy, "8.8.4.4"), Err(Refusal::OwnAddress));
+    let port = |port: u16| port.try_into().ok();
+    let own_check =
+        |address: &str, number| policy.check_own_address(address.parse().unwrap(), port(number));
+    assert_eq!(own_check("8.8.8.8", 443), Ok(()));
+    assert_eq!(own_check("8.8.8.8", 80), Err(Refusal::OwnAddress));
+    assert_eq!(own_check("9.9.9.9", 443), Err(Refusal::OwnAddress));
+    assert_eq!(own_check("127.0.0.1", 443), Ok(()));
 }
 
 #[test]

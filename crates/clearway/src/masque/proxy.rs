@@ -1,11 +1,9 @@
 //! The proxy's end of a UDP tunnel.
 
-use core::cell::RefCell;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use std::io;
 
 use bytes::Bytes;
 use clearway_masque::context::Side;
@@ -13,13 +11,12 @@ use clearway_masque::limits::UnansweredGuard;
 use clearway_masque::request::{self, Form};
 use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
 use clearway_masque::{QueueLimits, limits};
-use clearway_udp::is_final;
 use clearway_units::Timestamp;
-use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use super::error::{RelayEnd, TunnelError};
+use super::target_socket::{Outgoing, TargetSocket, with_outgoing};
 use super::turns::{Turn, poll_turns};
 use crate::http3::{Code, DatagramError, Datagrams, Error, RecvBody, Responder, SendBody};
 
@@ -28,14 +25,6 @@ const BATCH: usize = 64;
 
 /// Time limit for passing the end of a tunnel to a client.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Size of a buffer for received datagrams, in bytes: the longest UDP payload.
-const RECEIVE_BUFFER: usize = 1 << 16;
-
-thread_local! {
-    /// The buffer of all relays of a thread: idle ones need none.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Settings of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,10 +65,19 @@ pub async fn relay_udp(
     let send = responder.start(request::accept(Form::Extended));
     let mut flow = UdpFlow::new(Side::Proxy, options.queue);
     flow.open();
+    let client = ClientEnd { datagrams, send, body, content: Bytes::new() };
+    let socket = match TargetSocket::new(socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            let end = RelayEnd::Socket(error);
+            client.close(&end).await;
+            return (flow.statistics().clone(), end);
+        }
+    };
     let began = Instant::now();
     let mut relay = Relay {
         flow,
-        client: ClientEnd { datagrams, send, body, content: Bytes::new() },
+        client,
         socket,
         guard: UnansweredGuard::new(Timestamp::ORIGIN),
         began,
@@ -113,7 +111,7 @@ pub async fn relay_udp(
 struct Relay<P> {
     flow: UdpFlow,
     client: ClientEnd,
-    socket: UdpSocket,
+    socket: TargetSocket,
     guard: UnansweredGuard,
     began: Instant,
     /// When the last datagram passed.
@@ -133,6 +131,17 @@ struct ClientEnd {
 impl<P: FnMut(usize) -> bool> Relay<P> {
     /// Relays a bounded number of datagrams to the target.
     fn poll_to_target(&mut self, context: &mut Context<'_>) -> Turn {
+        with_outgoing(|outgoing| {
+            let turn = self.poll_client(context, outgoing);
+            match self.socket.flush(outgoing) {
+                Ok(()) => turn,
+                Err(error) => Poll::Ready(Err(RelayEnd::Socket(error))),
+            }
+        })
+    }
+
+    /// Queues a bounded number of datagrams for the target.
+    fn poll_client(&mut self, context: &mut Context<'_>, outgoing: &mut Outgoing) -> Turn {
         for _ in 0..BATCH {
             let received = match ready!(self.client.poll_receive(&mut self.flow, context)) {
                 Ok(Some(received)) => received,
@@ -140,7 +149,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
                 Err(error) => return Poll::Ready(Err(RelayEnd::Tunnel(error))),
             };
             match received {
-                Received::Forward(payload) => self.send_to_target(&payload)?,
+                Received::Forward(payload) => self.send_to_target(&payload, outgoing)?,
                 Received::Held | Received::Extension(_) | Received::Ignored(_) => {}
                 Received::Abort(error) => {
                     return Poll::Ready(Err(RelayEnd::Tunnel(TunnelError::Protocol(error))));
@@ -150,50 +159,29 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
         Poll::Ready(Ok(()))
     }
 
-    fn send_to_target(&mut self, payload: &[u8]) -> Result<(), RelayEnd> {
+    fn send_to_target(&mut self, payload: &[u8], outgoing: &mut Outgoing) -> Result<(), RelayEnd> {
         self.active_at = Instant::now();
         let now = Timestamp::ORIGIN + self.active_at.saturating_duration_since(self.began);
         if !self.guard.permits(payload.len() as u64, now) || !(self.permits)(payload.len()) {
             return Ok(());
         }
-        // A call can return the ICMP error of an earlier datagram instead of sending this one.
-        for _ in 0..2 {
-            match self.socket.try_send(payload) {
-                Ok(_) => break,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                // A full socket and a payload that is too long for the path: dropped, as in a network.
-                Err(error) if !is_final(&error) => break,
-                Err(error) => return Err(RelayEnd::Socket(error)),
-            }
-        }
-        Ok(())
+        self.socket.send(outgoing, payload).map_err(RelayEnd::Socket)
     }
 
     /// Relays a bounded number of datagrams to the client.
     fn poll_to_client(&mut self, context: &mut Context<'_>) -> Turn {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize(RECEIVE_BUFFER, 0);
-            for _ in 0..BATCH {
-                let mut filled = ReadBuf::new(buffer);
-                match ready!(self.socket.poll_recv(context, &mut filled)) {
-                    Ok(()) => self.send_to_client(filled.filled())?,
-                    // The target's port is closed, as ICMP reports. That may change.
-                    Err(error) if !is_final(&error) => {}
-                    Err(error) => return Poll::Ready(Err(RelayEnd::Socket(error))),
-                }
+        let Self { flow, client, socket, guard, active_at, permits, .. } = self;
+        let mut sent = Ok(());
+        let received = socket.poll_receive(context, |payload| {
+            *active_at = Instant::now();
+            guard.on_answer();
+            if sent.is_ok() && permits(payload.len()) {
+                flow.queue(payload);
+                sent = client.send(flow);
             }
-            Poll::Ready(Ok(()))
-        })
-    }
-
-    fn send_to_client(&mut self, payload: &[u8]) -> Result<(), RelayEnd> {
-        self.active_at = Instant::now();
-        self.guard.on_answer();
-        if !(self.permits)(payload.len()) {
-            return Ok(());
-        }
-        self.flow.queue(payload);
-        self.client.send(&mut self.flow).map_err(RelayEnd::Tunnel)
+        });
+        ready!(received).map_err(RelayEnd::Socket)?;
+        Poll::Ready(sent.map_err(RelayEnd::Tunnel))
     }
 }
 

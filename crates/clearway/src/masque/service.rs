@@ -333,6 +333,13 @@ impl Proxy {
         let addresses = self.resolve(target).await?;
         let mut last = None;
         for address in addresses {
+            if is_own_address(address)
+                && let Err(refusal) =
+                    self.0.options.policy.check_own_address(address.ip(), Some(target.port))
+            {
+                last = Some(denied(refusal));
+                continue;
+            }
             let attempt = async {
                 match kind {
                     TunnelKind::Udp => Ok(Opened::Udp(udp_socket(address).await?)),
@@ -451,6 +458,20 @@ impl IpAdmitted {
         served.dropped = dropped.saturating_add(port.dropped());
         served.outcome = ended(&end);
     }
+}
+
+/// Returns whether an address belongs to this host: the source address for a destination on this
+/// host is the destination itself. Sends nothing.
+fn is_own_address(target: SocketAddr) -> bool {
+    let any: IpAddr = match target {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(target)?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == target.ip())
 }
 
 /// Opens a socket that sends to and receives from `target` only.

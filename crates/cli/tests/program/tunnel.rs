@@ -304,6 +304,44 @@ fn destinations_that_the_policy_denies_are_reported() {
     proxy.interrupt();
 }
 
+/// Services of the proxy's host may trust local clients.
+#[test]
+fn the_host_of_the_proxy_is_not_a_target() {
+    let Some(site) = Site::new("tunnel-own") else { return };
+    let proxy = site.start_proxy(&[]);
+    let tunnel = site.start_tunnel(&["--route", "10.77.2.0/24"]);
+    let certificate = site.scratch.path("proxy.pem");
+    let get = |url: &str| {
+        let access = ["--proxy", "https://10.77.1.1:4443", "--proxy-ca", &certificate];
+        clearway(&[&["get"], &access[..], &["--insecure", url]].concat()).output().unwrap()
+    };
+    site.client
+        .run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            // An address of the host in a permitted network.
+            socket.connect("10.77.2.1:53").unwrap();
+            eventually(|| {
+                let sent = socket.send(b"hello").and_then(|_| socket.recv(&mut [0; 10]));
+                sent.is_err_and(|error| error.kind() == ErrorKind::HostUnreachable)
+            });
+            assert!(ping(TARGETS[0]));
+            for target in ["10.77.2.1", "[fd77:2::1]"] {
+                let output = get(&format!("https://{target}/"));
+                let error = String::from_utf8_lossy(&output.stderr);
+                assert!(error.contains("destination_ip_prohibited"), "{error}");
+            }
+        })
+        .unwrap();
+    tunnel.interrupt();
+    proxy.interrupt();
+    let proxy = site.start_proxy(&["--allow", "10.77.2.1"]);
+    let output = site.client.run(|| get("https://10.77.2.1/")).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!error.contains("prohibited"), "{error}");
+    proxy.interrupt();
+}
+
 #[test]
 fn failures_say_what_to_do() {
     let Some(site) = Site::new("tunnel-failures") else { return };

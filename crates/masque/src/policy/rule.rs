@@ -105,6 +105,12 @@ impl Rule {
         matches!(&self.subject, Subject::Network(network) if range.contains(network))
     }
 
+    /// Returns whether the rule is for a single address.
+    pub(super) fn is_for_one_address(&self) -> bool {
+        let Subject::Network(network) = &self.subject else { return false };
+        network.prefix_len() == network.max_prefix_len()
+    }
+
     /// Returns the reason for which this rule refuses a target.
     pub(super) fn refusal(&self, subject: Refusal) -> Refusal {
         match (&self.subject, &self.ports) {

@@ -1,6 +1,7 @@
 //! TUN devices on systems other than Linux: there are none.
 
 use std::io;
+use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -23,6 +24,11 @@ impl Tun {
     pub(crate) async fn open(_: &str, _: u16) -> Result<Self, Failure> {
         Err(Failure::new("cannot create a TUN device on this system: it requires Linux")
             .advise("run the proxy on Linux, or without --ip-pool"))
+    }
+
+    /// Returns the addresses of this host.
+    pub(crate) async fn host_addresses(&self) -> Result<Vec<IpAddr>, Failure> {
+        match *self {}
     }
 
     /// Returns the name of the device.
