@@ -80,13 +80,13 @@ pub(crate) struct BalanceCommand {
     /// may use.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
-    /// Maximum number of clients per server without preface, in each thread.
+    /// Maximum number of clients per server without prefaces, in each thread.
     ///
     /// Each of these clients uses one socket. An IPv4 address or IPv6 /64 can use up to four fifths
     /// of them, or fewer while other clients use many.
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = clap::value_parser!(u16).range(1..=60_000))]
     ports: u16,
-    /// How long to remember a client of a server without preface or server ID.
+    /// How long to remember a client of a server without prefaces or server IDs.
     ///
     /// The time is measured from the client's last datagram. It should be longer than the idle
     /// timeout of the connections.

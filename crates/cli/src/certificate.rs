@@ -26,8 +26,7 @@ pub(crate) struct Development {
 const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Development {
-    /// Generates a self-signed certificate for the names of this machine, which no client trusts
-    /// yet.
+    /// Generates a self-signed certificate for the names of this machine. No client trusts it yet.
     pub(crate) fn generate() -> Result<Self, Failure> {
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("cannot generate a certificate: {error}"))

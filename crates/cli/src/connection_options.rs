@@ -22,7 +22,7 @@ pub(crate) struct ConnectionOptions {
     /// Congestion controller of this endpoint: reno, cubic or bbr.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
     controller: Algorithm,
-    /// Close connections after this much silence; 0 disables this endpoint's timeout.
+    /// Close connections idle for this long; 0 disables this endpoint's timeout.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
     /// Update the keys after this many packets (RFC 9001 §6).

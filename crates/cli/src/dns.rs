@@ -89,7 +89,7 @@ pub(crate) struct DnsCommand {
     reports: LogOptions,
 }
 
-/// The port of DNS without encryption.
+/// The port of unencrypted DNS.
 const DNS_PORT: u16 = 53;
 
 const AFTER_HELP: &str = "\

@@ -26,7 +26,7 @@ use saved::Saving;
 /// verdicts.
 pub(crate) const FAILED: u8 = 3;
 
-/// Maximum and minimum duration of the examination if `--for` is not given.
+/// Maximum and minimum measuring time if `--for` is not given.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 const LEAST_TIME: Duration = Duration::from_secs(3);
 /// Maximum number of snapshots to keep: each takes 200 kB with a thousand sockets.

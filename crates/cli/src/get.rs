@@ -82,7 +82,7 @@ pub(crate) struct GetCommand {
     /// including the time before the response begins. It does not apply to --tunnel.
     #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = parse_duration)]
     stall_timeout: Duration,
-    /// Interval of silence after which to send a PING; 0 disables this.
+    /// Send a PING when the connection is idle for this long; 0 disables this.
     ///
     /// If a NAT has rebound this client, the server learns the new address from the PING.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]

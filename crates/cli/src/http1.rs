@@ -43,7 +43,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Timeout for the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for a client that accepts no data of a response.
+/// Timeout for a client that does not read its response.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of connections per listener; one host may use up to a quarter of the free ones.
 const MAX_CONNECTIONS: u64 = 128;
@@ -100,7 +100,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// The connections at a listener. There is a total limit, and a share for each host. When a host
+/// The connections of a listener. There is a total limit, and a share for each host. When a host
 /// has used up its share, its oldest connection without a request is closed; if there is none, the
 /// new connection is closed.
 #[derive(Clone)]

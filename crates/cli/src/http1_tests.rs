@@ -29,7 +29,7 @@ async fn start() -> SocketAddr {
     address
 }
 
-/// Sends a request written as `head`. Returns everything up to the end of the connection.
+/// Sends `head` as a request. Returns everything received until the connection is closed.
 async fn exchange(address: SocketAddr, head: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{head}\r\nConnection: close\r\n\r\n");
@@ -104,8 +104,8 @@ async fn a_response_that_is_cut_off_is_an_error() {
     assert!(content(address, "/").await.is_err());
 }
 
-/// Connections without a request do not prevent others from being served, and there are never too
-/// many.
+/// Many connections without a request do not prevent others from being served: the oldest are
+/// closed.
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out() {
     let address = start().await;
@@ -123,8 +123,8 @@ async fn silent_connections_do_not_keep_others_out() {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
-/// No more connections are open than counted, no matter how late the runtime processes a closed
-/// connection.
+/// The number of open connections never exceeds the limit, no matter how late the runtime processes
+/// a closed connection.
 #[tokio::test]
 async fn a_connection_is_closed_before_the_one_that_replaces_it_is_admitted() {
     let connections = Connections::new();

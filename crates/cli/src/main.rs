@@ -1,7 +1,7 @@
 //! The `clearway` program.
 
-/// Connections cause millions of small allocations: mimalloc is faster and returns more memory than
-/// the C library's allocator.
+/// Connections cause millions of small allocations; mimalloc is faster than the C library's
+/// allocator and returns more memory to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

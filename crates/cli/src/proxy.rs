@@ -87,7 +87,7 @@ pub(crate) struct ProxyCommand {
     /// Maximum rate of UDP and IP tunnels per client, in both directions.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth_per_client: Option<Rate>,
-    /// Close UDP tunnels after this much silence; at least 2min.
+    /// Close UDP tunnels that are idle for this long; at least 2min.
     #[arg(long, value_name = "DURATION", default_value = "2min", value_parser = parse_idle)]
     tunnel_idle: Duration,
     /// Serve IP tunnels with addresses from this prefix. May be repeated.
@@ -322,7 +322,7 @@ fn options(command: &ProxyCommand, listen: SocketAddr) -> Result<ProxyOptions, F
     Ok(options)
 }
 
-/// Reads the credentials. An open proxy has to be requested.
+/// Reads the credentials. An open proxy must be requested explicitly.
 fn credentials(
     command: &ProxyCommand,
     listen: SocketAddr,

@@ -11,7 +11,7 @@ use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::output;
 
-/// Maximum time that the program waits before it exits until the files are written.
+/// Maximum time that the program waits at exit for the files to be written.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A qlog writer that must be completed before the program exits.
@@ -26,8 +26,8 @@ fn register(writing: Writing) {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
 }
 
-/// Opens a directory for qlog files of at most `maximum_bytes` together, which [`finish`]
-/// completes. A write error is printed once.
+/// Opens a directory for qlog files with a total size of at most `maximum_bytes`; [`finish`]
+/// completes the files. A write error is printed once.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ fn report(error: &QlogError) {
     note(event, &format!("clearway: {error}"));
 }
 
-/// Starts a thread for qlog files, which [`finish`] completes.
+/// Starts a thread that writes qlog files; [`finish`] completes the files.
 ///
 /// # Errors
 ///

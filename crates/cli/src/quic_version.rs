@@ -4,7 +4,7 @@ use clearway::Version;
 
 use crate::failure::Failure;
 
-/// Returns the version with the number `input`, as in the name of its RFC.
+/// Returns the QUIC version with this number: 1 (RFC 9000) or 2 (RFC 9369).
 pub(crate) fn parse(input: &str) -> Result<Version, String> {
     match input.trim() {
         "1" => Ok(Version::V1),

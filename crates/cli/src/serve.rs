@@ -157,7 +157,7 @@ pub(crate) struct ServeCommand {
     ///
     /// A host (an IPv4 address or an IPv6 /64) gets at most a quarter of what is free, and a
     /// network (/24 or /48) half. Content is read when the client has granted flow control credit
-    /// for it, and responses wait for memory. If memory is short, the server resets a response of
+    /// for it, and responses wait for memory. If memory is low, the server resets a response of
     /// the host that holds the most: the one whose client has accepted nothing for the longest
     /// time, at least two seconds. The default is at most a quarter of the memory of the machine or
     /// of this program's cgroup.
@@ -244,7 +244,7 @@ fn content_memory(asked: u64) -> u64 {
     if asked == CONTENT_MEMORY { asked.min(share.max(1 << 20)) } else { asked }
 }
 
-/// Maximum number of connections, unless memory is short.
+/// Maximum number of connections, unless memory is low.
 const MAX_CONNECTIONS: usize = 100_000;
 
 pub(crate) fn parse_timeout(input: &str) -> Result<Duration, String> {

@@ -19,14 +19,14 @@ use crate::failure::Failure;
 /// The default name: `clearway0` if it is free.
 pub(crate) const NAME: &str = "clearway%d";
 
-/// The default MTU of a device in bytes: the minimum of IPv6, which every tunnel carries (RFC 9484
-/// §7.1).
+/// The default MTU of a device in bytes: IPv6's minimum MTU, which every tunnel must support (RFC
+/// 9484 §7.1).
 pub(crate) const MTU: u16 = 1280;
 
 /// Size of a buffer for one packet in bytes.
 const BUFFER: usize = 1 << 16;
 
-/// The error number of "File exists".
+/// The error number of "File exists" (EEXIST).
 const EXISTS: i32 = 17;
 
 thread_local! {
@@ -41,7 +41,8 @@ pub(crate) struct Tun {
     netlink: Handle,
 }
 
-/// A route to one host that does not lead through a TUN device, so that the tunnel itself does not.
+/// A route to one host that bypasses the TUN device, used for the tunnel's own packets to the
+/// proxy.
 pub(crate) struct Detour {
     netlink: Handle,
     route: RouteMessage,
@@ -145,8 +146,8 @@ impl Tun {
         Ok(found)
     }
 
-    /// Adds a route for the host `address`, over the interface and the gateway that reach it now.
-    /// Returns `None` if there is such a route already, or the address is one of this host.
+    /// Adds a route to the host `address` over its current interface and gateway. Returns `None` if
+    /// there is such a route already, or the address belongs to this host.
     pub(crate) async fn keep_reachable(&self, address: IpAddr) -> Result<Option<Detour>, Failure> {
         let host = IpNet::from(address);
         let cannot = |error: &dyn std::fmt::Display| {

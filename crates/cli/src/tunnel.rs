@@ -25,16 +25,16 @@ use host::Host;
 /// Interval of packets that keep the connection to the proxy, and the bindings of NATs, alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Interval at which the device's MTU follows that of the path.
+/// Interval at which the device's MTU is adjusted to the path's MTU.
 const MTU_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time limit for the proxy to assign addresses.
 const ASSIGNMENT: Duration = Duration::from_secs(10);
 
-/// Maximum number of turns of both directions before other tasks have theirs.
+/// Maximum number of rounds of relaying in both directions before the task yields.
 const TURNS: usize = 16;
 
-/// Maximum number of packets to relay in one direction before the other one has its turn.
+/// Maximum number of packets to relay in one direction before switching to the other.
 const BATCH: usize = 64;
 
 /// Send this host's IP packets through a proxy (CONNECT-IP, RFC 9484).
@@ -173,7 +173,7 @@ async fn session(tunnel: &mut IpTunnel, host: &mut Host, proxy: &str) -> Result<
     }
 }
 
-/// What interrupts the exchange of packets.
+/// An event that interrupts the relaying of packets.
 enum Step {
     /// The addresses, the routes or the MTU may have changed.
     Changed,
@@ -185,7 +185,7 @@ enum Step {
     Device(std::io::Error),
 }
 
-/// Relays packets in both directions, until something else happens.
+/// Relays packets in both directions until another event interrupts it.
 fn exchange(
     tunnel: &mut IpTunnel,
     host: &Host,

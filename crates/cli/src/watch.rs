@@ -1,4 +1,4 @@
-//! Reloading of files while the server runs.
+//! Reloads files while the server runs.
 //!
 //! The files are checked every second. Change notifications (inotify) would not be better here:
 //! such files are often reached through symbolic links that are switched, or are on network file

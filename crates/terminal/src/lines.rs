@@ -71,8 +71,8 @@ impl Lines {
         (Self { sender, counts: Arc::default(), stream }, receiver)
     }
 
-    /// Writes a line if there is room for it, without blocking. Otherwise the line is counted as
-    /// dropped, and the next line that finds room is preceded by a line with the number of missing
+    /// Queues a line, unless the queue is full; never blocks. A line that does not fit is counted
+    /// as dropped, and the next one that fits is preceded by a line with the number of missing
     /// lines.
     pub(crate) fn add(&self, line: Vec<u8>) {
         if self.counts.missing.load(Ordering::Relaxed) > 0 {
@@ -87,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// Writes bytes if there is room for them, without blocking. Returns whether there was room.
+    /// Queues bytes, unless the queue is full; never blocks. Returns whether they were queued.
     pub(crate) fn try_add(&self, bytes: Vec<u8>) -> bool {
         let size = bytes.len();
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);

@@ -68,7 +68,7 @@ pub enum Shortage {
     Host,
     /// The network already uses its full share.
     Network,
-    /// Too little of the resource is free for any address.
+    /// The request exceeds the share of every address, because too little of the resource is free.
     All,
 }
 

@@ -57,8 +57,8 @@ fn own(listen: &str) -> Own {
     Own::listening_on(listen.parse().unwrap())
 }
 
-/// The balancer's own address, and addresses that belong to several hosts, are rejected with their
-/// position in the file.
+/// The balancer's own address, and addresses that do not belong to a single host, such as multicast
+/// addresses, are rejected with their position in the file.
 #[test]
 fn addresses_that_are_no_servers() {
     let file = |address: &str| format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\n");
@@ -186,8 +186,8 @@ fn addresses_have_one_form() {
     assert!(fault(servers).starts_with("f:6:11: \"a\" and \"b\" have the same address"));
 }
 
-/// Changes the complete file, which must then have an error at the position that `»` marks in
-/// `marked`. Returns the error.
+/// Replaces `from` in the complete file with `marked`, in which `»` marks the position of the
+/// expected error. Returns the error.
 #[track_caller]
 fn change(from: &str, marked: &str) -> String {
     assert_eq!(WHOLE.matches(from).count(), 1, "{from}");
@@ -466,7 +466,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
     }
 }
 
-/// Two names with the same hash cannot be found, so the error is constructed here.
+/// No two names with the same hash are known, so the error is constructed here.
 #[test]
 fn names_with_the_same_hash_are_shown_at_the_later_one() {
     let file: String = ["a", "b", "c"]

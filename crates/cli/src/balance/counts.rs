@@ -57,7 +57,8 @@ pub(super) struct ShardCounted {
     pub(super) learned: TableStatistics,
     /// Number of connection IDs that the thread has learned.
     pub(super) learned_ids: u64,
-    /// Number of connection IDs for which there was no room in the table shared by all threads.
+    /// Number of connection IDs that were not added to the table shared by all threads, because it
+    /// was full.
     pub(super) unpublished: u64,
     /// Number of long-header packets from servers whose connection ID identifies another server.
     pub(super) contradicting: u64,

@@ -83,7 +83,7 @@ impl Fleet {
         Ok((fleet, pool))
     }
 
-    /// Replaces the file's contents. Servers that are new in the file, or have a new address,
+    /// Applies the file's new contents. Servers that are new in the file, or have a new address,
     /// receive clients after their first successful check.
     pub(super) fn replace(&mut self, now: Timestamp, backends: Backends) {
         let settings = backends.health.settings;

@@ -42,7 +42,7 @@ pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     registry
 }
 
-/// Returns the drops in the forwarding threads for the doctor. Their reads never truncate
+/// Returns the drops in the forwarding threads for the doctor. The threads' reads never truncate
 /// datagrams.
 pub(super) fn application(counted: &Counted) -> Application {
     let mut application = Application::default();
@@ -61,7 +61,7 @@ type Label = (&'static str, String);
 /// A value with its labels.
 type Sample = (Vec<Label>, f64);
 
-/// A metric that each thread has per direction.
+/// A metric that each thread has once per direction.
 type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStatistics) -> u64);
 /// A reason for dropped datagrams.
 type Drops = (&'static str, fn(&DirectionStatistics) -> u64);

@@ -106,8 +106,8 @@ fn drops_are_counted_once() {
     assert_eq!(sum, 5.0 + 2.0 + 1.0 + 3.0);
 }
 
-/// Each drop reason has its own counter, and the doctor receives the drops that are this program's
-/// own losses.
+/// Each drop reason has its own counter, and only the balancer's own drops are passed to the
+/// doctor.
 #[test]
 fn each_drop_has_its_reason_and_direction() {
     let mut forwarded = Statistics::default();

@@ -1,5 +1,5 @@
 //! Addresses that a server must not have: this balancer's own, and those that do not belong to a
-//! single host.
+//! single host, such as multicast and broadcast addresses.
 //!
 //! A balancer that is its own server forwards datagrams in a loop, and one whose server is a
 //! multicast group multiplies them.

@@ -9,11 +9,11 @@ use clearway::Timestamp;
 use clearway_balancer::{Admission, Gate, GateStatistics, Initial, Pool, Token};
 use clearway_transport::{RetryOffload, TokenValidity};
 
-/// Limit of new clients per second, shared by all threads.
+/// Limit on new clients per second, shared by all threads.
 #[derive(Debug)]
 pub(super) struct SharedLimit(AtomicU64);
 
-/// The value for no limit.
+/// The value that means that there is no limit.
 const NONE: u64 = u64::MAX;
 
 impl SharedLimit {

@@ -81,7 +81,7 @@ impl ShardRouting {
         Some(Target { server: known.address, has_preface: known.has_preface, begins })
     }
 
-    /// Decides whether to respond to a long-header datagram itself before it is routed.
+    /// Decides whether the balancer itself responds to a long-header datagram before it is routed.
     fn answer(&mut self, now: Timestamp, client: SocketAddr, datagram: &[u8]) -> Answer {
         let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
         let Some(retries) = self.retries.as_mut().filter(|_| has_long_header) else {

@@ -81,8 +81,8 @@ fn a_datagram_goes_to_a_server_with_or_without_preface() {
     }
 }
 
-/// Datagrams that are treated as the first of a connection, so that they get a source port toward a
-/// server without prefaces, and datagrams that are not.
+/// Only datagrams that can be the first of a connection get a source port toward a server without
+/// prefaces.
 #[test]
 fn datagrams_that_begin_a_connection() {
     let mut thread = Thread::with(vec![server("a", false)]);
@@ -163,8 +163,8 @@ fn without_servers_datagrams_are_dropped() {
     assert_eq!(thread.counts.read().dropped[DropReason::NoServer as usize], 1);
 }
 
-/// With too many new clients, a client answers the Retry with another Initial packet, which is
-/// forwarded.
+/// While there are too many new clients, a client answers the Retry with another Initial packet,
+/// which is forwarded.
 #[test]
 fn with_too_many_new_clients_each_answers_a_retry() {
     let mut thread = Thread::with(vec![server("a", true)]);
@@ -248,7 +248,7 @@ fn what_was_learned_passes_to_the_next_process() {
     assert_eq!(server_of(&mut after, 1, &short), issuer);
 }
 
-/// A changed limit of new clients applies from the next turn on.
+/// A changed limit on new clients applies from the next turn on.
 #[test]
 fn another_limit_of_new_clients_applies_from_the_next_turn_on() {
     let mut thread = Thread::with(vec![server("a", true)]);

@@ -125,7 +125,8 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
     assert_eq!(next(&mut rereads).await.unwrap_err().to_string(), "wrong");
 }
 
-/// Entries that would make a balancer multiply datagrams are skipped, and the others are used.
+/// Entries with an address that a server must not have, or with an invalid name, are skipped; the
+/// others are used.
 #[tokio::test]
 async fn entries_that_are_no_servers_are_skipped() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;

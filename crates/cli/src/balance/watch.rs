@@ -1,4 +1,4 @@
-//! Reloading of the `--backends` file after changes.
+//! Reloads the `--backends` file when it changes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::watch::Watch;
 pub(super) type Reread = Result<Backends, Failure>;
 
 /// Reads the file of a balancer at this address for the first time. Also returns the state for
-/// watching its changes.
+/// detecting changes to it.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is invalid.

@@ -110,7 +110,7 @@ impl Listeners {
         }
     }
 
-    /// Closes all QUIC connections, and waits until the clients know.
+    /// Closes all QUIC connections, and waits until the clients have been notified.
     pub(super) async fn close(&self) {
         self.quic.close(ErrorCode::NoError.code(), b"shutting down");
         if let Some(https) = &self.https {

@@ -19,9 +19,9 @@ use super::collecting::with_drivers;
 use crate::failure::Failure;
 use crate::output;
 
-/// Interval between examinations.
+/// Interval between verdicts.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Shorter interval at which a socket is examined, a limited number of times, after it has dropped
+/// Shorter interval between the additional snapshots that are taken after a socket has dropped
 /// datagrams.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
 const CLOSE_COUNT: usize = 20;

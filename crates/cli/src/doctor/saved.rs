@@ -12,7 +12,7 @@ use crate::whole_file::WholeFile;
 /// Maximum size of a file to read, sufficient for ten minutes on a host with a thousand sockets.
 const MAX_FILE: u64 = 1 << 30;
 
-/// A file that snapshots will be saved in, atomically.
+/// A file in which snapshots will be saved atomically.
 pub(super) struct Saving<'a> {
     path: &'a Path,
     file: WholeFile,

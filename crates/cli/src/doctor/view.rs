@@ -14,7 +14,7 @@ pub(super) struct View {
     /// The stages of the receive path, starting at the device, and then those of the send path,
     /// starting at the application.
     pub(super) rows: Vec<Row>,
-    /// The findings, recommended actions, and unseen parts, as lines.
+    /// The findings, the recommended actions, and what could not be observed, as lines.
     pub(super) details: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl View {
 }
 
 impl Row {
-    /// Returns the heading above the stage, if it is the first of its direction.
+    /// Returns the heading above the stage, if it is the first one in its direction.
     pub(super) fn heading(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Device => Some("receiving"),

@@ -26,7 +26,7 @@ pub(super) fn request(target: &Target, priority: Option<Priority>) -> Request<Bo
     request
 }
 
-/// Why a request over HTTP/0.9 could not be made.
+/// The reason that an HTTP/0.9 request could not be made.
 pub(super) type AskError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Requests a path on a new stream. Returns the stream of the response.

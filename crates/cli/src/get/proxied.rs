@@ -40,10 +40,10 @@ pub(super) struct ProxyOptions {
     proxy_user: Option<String>,
 }
 
-/// A connection to a proxy, and the endpoint inside of a tunnel.
+/// A connection to a proxy, and the endpoint inside a tunnel.
 pub(super) struct Proxied {
     pub(super) endpoint: Endpoint,
-    /// The address of the server inside of the tunnel.
+    /// The address of the server inside the tunnel.
     pub(super) address: SocketAddr,
     /// Keeps the connection to the proxy open.
     pub(super) outer: Outer,
@@ -56,12 +56,12 @@ pub(super) struct Outer {
     _endpoint: Endpoint,
 }
 
-/// A proxy, and how a client identifies itself there.
+/// A proxy, and the client's credentials for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access<'a> {
     /// The URL or the URI template.
     pub(crate) url: &'a str,
-    /// The trusted certificates; `None` for those of the platform.
+    /// The file with the trust anchors; `None` for the platform's.
     pub(crate) ca: Option<&'a Path>,
     /// Whether the certificate is not verified.
     pub(crate) is_insecure: bool,

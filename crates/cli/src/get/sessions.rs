@@ -15,14 +15,14 @@ use crate::failure::Failure;
 use crate::output;
 use crate::system;
 
-/// The first line, with the number of the format.
+/// The first line, with the version of the format.
 const HEADER: &str = "clearway sessions 2";
 /// The last line of the file; without it, the file is truncated.
 const END: &str = "end";
 /// Maximum file size: the sessions of all remembered servers fit into it.
 const MAX_SIZE: u64 = 8 << 20;
-/// Maximum time that a run waits at its end for a TLS session, which the server sends after the
-/// handshake.
+/// Maximum time that a run waits, before it ends, for a TLS session, which the server sends after
+/// the handshake.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The TLS sessions that one run reads and stores.

@@ -69,7 +69,7 @@ impl Target {
         Ok(Self { uri, host, zone, port })
     }
 
-    /// Returns name and port in the form that a resolver expects.
+    /// Returns the name and port in the form that a resolver expects.
     pub(super) fn host_and_port(&self) -> String {
         match self.host.parse::<IpAddr>() {
             Ok(IpAddr::V6(_)) => {
@@ -80,7 +80,7 @@ impl Target {
         }
     }
 
-    /// Returns path and query, as requested over HTTP/0.9.
+    /// Returns the path and query, as requested over HTTP/0.9.
     pub(super) fn path(&self) -> &str {
         self.uri.path_and_query().map_or("/", |path| path.as_str())
     }

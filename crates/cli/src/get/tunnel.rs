@@ -110,14 +110,14 @@ impl End<'_> {
         Ok(())
     }
 
-    /// Returns an error with an explanation if the tunnel was cut off.
+    /// Converts an error that ended the tunnel into a failure with an explanation.
     fn sent<T>(&self, outcome: Result<T, Error>, progress: &Progress) -> Result<T, Failure> {
         let url = Foreign(&self.target.uri).to_string();
         outcome.map_err(|error| self.server.cut_off(&url, &progress.text(), &error))
     }
 }
 
-/// Sends standard input until its end.
+/// Sends standard input until EOF.
 async fn send_input(mut send: SendBody) -> Result<Result<(), Error>, Failure> {
     let mut input = tokio::io::stdin();
     let mut buffer = vec![0; CHUNK];

@@ -38,7 +38,7 @@ impl Default for Traces {
 }
 
 impl Traces {
-    /// Creates traces that use at most `maximum` bytes of memory together. When the limit is
+    /// Creates traces that use at most `maximum` bytes of memory in total. When the limit is
     /// reached, ended traces are dropped, oldest first, and then the oldest records of the longest
     /// trace.
     pub(super) fn within(maximum: usize) -> Self {
@@ -46,8 +46,8 @@ impl Traces {
         Self { kept: Arc::default(), admission, taken: Arc::default(), maximum }
     }
 
-    /// Records that the memory usage of a trace changed from `before` to `after` bytes. Makes room
-    /// if the total exceeds the limit.
+    /// Records that the memory usage of a trace changed from `before` to `after` bytes. Drops old
+    /// traces or records if the total exceeds the limit.
     pub(super) fn changed(&self, before: usize, after: usize) {
         self.taken.fetch_add(after, Ordering::Relaxed);
         let taken = self.taken.fetch_sub(before, Ordering::Relaxed).wrapping_sub(before);

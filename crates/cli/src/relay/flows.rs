@@ -126,8 +126,9 @@ impl Flows {
     }
 }
 
-/// Returns the local address of a binding's socket, for a server at `to`: any port, and with
-/// `addresses` a different address of 127.0.0.0/8 for every binding.
+/// Returns the local address of a binding's socket, for a server at `to`: any port, and if
+/// `addresses` is set and the server is on loopback, a different address in 127.0.0.0/8 for each
+/// binding.
 fn source(to: SocketAddr, addresses: bool, id: u32, generation: u64) -> SocketAddr {
     let ip = match to.ip() {
         IpAddr::V4(ip) if ip.is_loopback() && addresses => {

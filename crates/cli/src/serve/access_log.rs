@@ -29,7 +29,8 @@ impl AccessLog {
         ));
     }
 
-    /// Prints a line; `outcome` is the length of the content, or the reason that it was cut off.
+    /// Prints a line; `outcome` is the length of the content, or the reason that the response is
+    /// incomplete.
     pub(super) fn line(
         self,
         client: Option<SocketAddr>,

@@ -226,7 +226,7 @@ async fn cut_off(server: SocketAddr) -> SocketAddr {
 }
 
 /// Clients that grant flow control credit but then acknowledge nothing occupy memory until it runs
-/// short.
+/// low.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
     let served = Served::new("silent-http09");

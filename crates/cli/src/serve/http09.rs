@@ -157,7 +157,7 @@ async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
 }
 
 /// Sends a file. Gives up if the client accepts no data within `limit`, or accepts none while
-/// memory is short.
+/// memory is low.
 async fn send_file(
     connection: &Connection,
     reader: Reader,

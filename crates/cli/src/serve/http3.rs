@@ -113,7 +113,7 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
-/// Returns the callback for a response that is reset because memory is short.
+/// Returns the callback for a response that is reset because memory is low.
 fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
     let path = path.to_owned();
     move || {
@@ -122,7 +122,7 @@ fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + S
 }
 
 /// Sends a response. Its file is read only as fast as the client accepts the data. `shortage`
-/// creates the callback for a reset because memory is short.
+/// creates the callback for a reset because memory is low.
 async fn send<F: FnOnce() + Send + 'static>(
     responder: Responder,
     response: Response<Content>,
@@ -157,7 +157,7 @@ async fn send<F: FnOnce() + Send + 'static>(
     Ok(send.finish().await?)
 }
 
-/// The reason that a response was cut off.
+/// The reason that a response is incomplete.
 #[derive(Debug)]
 enum SendFailure {
     File(std::io::Error),

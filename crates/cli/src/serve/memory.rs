@@ -1,7 +1,7 @@
 //! The memory for response content: a limit for all clients together, and a share for each address
 //! prefix.
 //!
-//! A response waits until there is memory for its next piece. When memory is short, the longest
+//! A response waits until there is memory for its next piece. When memory is low, the longest
 //! blocked response of the host that uses the most memory is reset. Therefore, no new client is
 //! rejected because other clients do not accept content.
 
@@ -22,13 +22,14 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// reset.
 const HOSTS: usize = 16;
 
-/// Memory is short for everyone while less than 1/`SHORT` of it is free. Otherwise, a client whose
-/// own host or network has used up its share waits until a part of this share is released.
+/// Memory is considered low for all clients while less than 1/`SHORT` of it is free. Otherwise, a
+/// client whose own host or network has used up its share waits until a part of this share is
+/// released.
 const SHORT: u64 = 4;
 
 /// The memory used for all clients.
 pub(super) struct Memory {
-    /// The time since the memory was created.
+    /// The clock, which starts at zero when this is created.
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     state: Mutex<State>,
     released: Notify,
@@ -221,7 +222,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Sets the callback `reset` for resetting the response when memory is short and its client
+    /// Sets the callback `reset` for resetting the response when memory is low and its client
     /// accepts no data.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         if let Some(response) = self.memory.lock().responses.get_mut(&self.number) {
@@ -235,8 +236,8 @@ impl Share {
     }
 
     /// Waits until this response may use `bytes` more, and reserves them. Responses to one host get
-    /// memory in the order in which they began to wait. If memory is short, other responses are
-    /// reset in favor of the first one in the queue.
+    /// memory in the order in which they began to wait. If memory is low, other responses are reset
+    /// in favor of the first one in the queue.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
         let turn = self.queue();
         loop {

@@ -13,7 +13,7 @@ fn text(shards: usize) -> String {
     exporter::text(&quiet(shards))
 }
 
-/// Returns whether a metric is not one of another command.
+/// Returns whether a metric does not belong to another command.
 fn is_of_serve(name: &str) -> bool {
     !["clearway_balance_", "clearway_dns_"].iter().any(|prefix| name.starts_with(prefix))
 }

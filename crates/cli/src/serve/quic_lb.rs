@@ -1,4 +1,4 @@
-//! Reloading of the `serve --quic-lb` file while the server runs.
+//! Reloads the `serve --quic-lb` file while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

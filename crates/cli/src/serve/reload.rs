@@ -1,4 +1,4 @@
-//! Reloading of certificates and roots while the server runs.
+//! Reloads certificates and trusted roots while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

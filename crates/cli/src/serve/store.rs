@@ -45,7 +45,7 @@ struct Inner {
     idle: Mutex<Idle>,
     memory: Arc<Memory>,
     reserve: Reserve,
-    /// Notified when a file is closed.
+    /// Wakes a waiting request when a file is closed.
     closed: Notify,
 }
 
@@ -160,7 +160,7 @@ impl Store {
         self.0.reserve.release()
     }
 
-    /// Notifies waiting requests that a file was closed.
+    /// Notifies a waiting request that a file was closed.
     fn on_closed(&self) {
         self.0.reserve.fill();
         self.0.closed.notify_one();
@@ -289,7 +289,7 @@ impl Reader {
         self.at >= self.end
     }
 
-    /// Sets the callback `reset` for resetting the response when memory is short and the client
+    /// Sets the callback `reset` for resetting the response when memory is low and the client
     /// accepts no data.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         self.share.on_shortage(reset);

@@ -10,12 +10,12 @@ const ECHO: &str = "echo";
 /// The outcome of a tunnel, for the log.
 pub(super) struct Tunnel {
     pub(super) status: u16,
-    /// Number of echoed bytes of content and datagrams, or the reason that the tunnel was cut off.
+    /// Number of echoed bytes of content and datagrams, or the reason that the tunnel was aborted.
     pub(super) outcome: Result<u64, String>,
 }
 
-/// Responds to a request for a tunnel, and serves it until its end. Protocols other than "echo" are
-/// answered with 501 (RFC 9220 §3).
+/// Responds to a request for a tunnel, and serves the tunnel until it ends. Protocols other than
+/// "echo" are answered with 501 (RFC 9220 §3).
 pub(super) async fn echo(protocol: &Protocol, body: RecvBody, responder: Responder) -> Tunnel {
     if protocol.as_str() != ECHO {
         let status = StatusCode::NOT_IMPLEMENTED;
@@ -45,8 +45,8 @@ async fn content(mut body: RecvBody, mut send: SendBody) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-/// Echoes datagrams until the client's part of the exchange ends. Datagrams that cannot be sent are
-/// dropped, which is allowed.
+/// Echoes datagrams until the client closes its direction of the tunnel. Datagrams that cannot be
+/// sent are dropped, which is allowed.
 async fn reflect(mut datagrams: Datagrams) -> u64 {
     let mut bytes = 0u64;
     while let Some(Ok(payload)) = datagrams.receive().await {

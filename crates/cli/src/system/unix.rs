@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// A file from which nothing can be read.
 pub(crate) const NULL_DEVICE: &str = "/dev/null";
 
-/// Whether a file can have several names in a directory without being linked.
+/// Whether one file can be reached by several names in a directory without hard links.
 pub(crate) const HAS_ALIASES: bool = false;
 
 /// The highest descriptor limit that macOS accepts when it reports that there is no limit

@@ -11,8 +11,9 @@ use rustix::fd::{AsFd, BorrowedFd};
 /// A file from which nothing can be read.
 pub(crate) const NULL_DEVICE: &str = "NUL";
 
-/// Whether a file can have several names in a directory without being linked: names differ in case,
-/// and the short name leaves out characters such as the dot of a hidden file.
+/// Whether one file can be reached by several names in a directory without hard links: names are
+/// case-insensitive, and a short (8.3) name omits characters such as the leading dot of a hidden
+/// file.
 pub(crate) const HAS_ALIASES: bool = true;
 
 /// Intervals of 100 ns from 1601, the origin of file times, to 1970.

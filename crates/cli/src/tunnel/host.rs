@@ -49,12 +49,12 @@ impl Host {
         self.mtu.into()
     }
 
-    /// Returns whether the tunnel was announced, since it has addresses and routes.
+    /// Returns whether the tunnel was announced, which happens once it has addresses and routes.
     pub(super) fn is_announced(&self) -> bool {
         self.is_announced
     }
 
-    /// Follows the addresses, the routes and the MTU of the tunnel.
+    /// Applies the tunnel's current addresses, routes and MTU to this host.
     pub(super) async fn follow(&mut self, tunnel: &IpTunnel, proxy: &str) -> Result<(), Failure> {
         self.follow_mtu(tunnel)?;
         let assigned: BTreeSet<IpNet> = tunnel.addresses().iter().copied().collect();
@@ -77,7 +77,8 @@ impl Host {
         Ok(())
     }
 
-    /// Sets the MTU to what fits into the tunnel now, but to no more than the user wants.
+    /// Sets the device's MTU to the tunnel's current maximum packet size, limited by the requested
+    /// MTU.
     pub(super) fn follow_mtu(&mut self, tunnel: &IpTunnel) -> Result<(), Failure> {
         let maximum = tunnel.max_packet().and_then(|maximum| u16::try_from(maximum).ok());
         let mtu = maximum.map_or(self.wanted_mtu, |maximum| maximum.min(self.wanted_mtu));

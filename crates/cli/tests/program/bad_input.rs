@@ -59,7 +59,7 @@ fn certificates_of_an_authority() {
     assert_says(&line, &["localhost", "not acceptable", "basicConstraints=critical,CA:FALSE"]);
 }
 
-/// Files are limited to 1 kB or 512 bytes, depending on the shell, which simulates a full disk.
+/// To simulate a full disk, files are limited to 512 bytes or 1 kB, depending on the shell.
 #[test]
 fn a_file_that_cannot_be_written_to_its_end() {
     let scratch = Scratch::new("too-large");

@@ -111,7 +111,8 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src")
 }
 
-/// Replaces the ports in addresses of this machine, each of them always by the same free port.
+/// Replaces the ports in this machine's addresses with free ports; equal ports are replaced with
+/// the same one.
 fn with_free_ports(text: &str, ports: &mut BTreeMap<String, u16>) -> String {
     let mut result = String::new();
     let mut rest = text;

@@ -176,7 +176,7 @@ fn a_download_that_does_not_fit_is_not_reported_as_one() {
     }
 }
 
-/// If some of several downloads do not fit, they fail, and the exit status shows it.
+/// If some of several downloads do not fit, they fail, and so does the command.
 #[test]
 fn one_of_several_downloads_that_does_not_fit_makes_the_command_fail() {
     let scratch = Scratch::new("full-disk-several");

@@ -1,4 +1,4 @@
-//! Tests of `dns`: queries over each protocol, failover, and the end.
+//! Tests `dns`: queries over each protocol, failover, and shutdown.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdUdpSocket};

@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use crate::support::Scratch;
 
 const TABLE: &str = include_str!("errors.txt");
-/// The least number of command lines in the table.
+/// Minimum number of command lines in the table.
 const LEAST: usize = 60;
 
-/// Splits the table into command lines and what is expected of them.
+/// Splits the table into command lines and their expected output.
 fn cases() -> Vec<(&'static str, &'static str)> {
     let cases = TABLE.split("\n$ ").skip(1);
     cases.map(|case| case.split_once('\n').expect("a command line has no result")).collect()

@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// Returns how often an event has happened.
+    /// Returns how many times an event has occurred.
     fn count(&self, event: &str) -> u64 {
         let mut response = ureq::get(format!("http://{}", self.metrics)).call().unwrap();
         let text = response.body_mut().read_to_string().unwrap();

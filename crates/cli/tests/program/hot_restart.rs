@@ -290,8 +290,8 @@ fn draining_can_be_limited() {
     download.wait().unwrap();
 }
 
-/// The new server exports metrics at the address of the old one, which stops exporting, so that the
-/// server that accepts clients is the one that is scraped.
+/// The new server exports metrics at the address of the old one, which stops exporting: scrapes
+/// always reach the server that accepts clients.
 #[test]
 fn the_address_of_the_metrics_passes_on() {
     let scratch = scratch("hr-metrics");

@@ -253,7 +253,7 @@ fn invalid_arguments_and_scenarios_give_one_clear_line() {
     assert_eq!(code(&["lab", "sweep", "small", "--seeds", "0"]), Some(2));
 }
 
-/// Files are limited to 512 bytes or 1 kB, depending on the shell, which simulates a full disk.
+/// To simulate a full disk, files are limited to 512 bytes or 1 kB, depending on the shell.
 #[test]
 fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     let (scratch, folder) = library("lab-full");

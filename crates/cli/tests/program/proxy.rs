@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
-/// Starts a proxy for targets on loopback, whose certificate is `proxy.pem`.
+/// Starts a proxy with the certificate `proxy.pem`, for targets on loopback.
 fn proxy(scratch: &Scratch, more: &[&str]) -> Running {
     Running::printing("proxy at https://", command(scratch, "127.0.0.1:0", more))
 }

@@ -30,7 +30,7 @@ fn read(path: &str) -> String {
 /// The deployment that the files describe, on loopback addresses with free ports.
 struct Site {
     scratch: Scratch,
-    /// Replacements of addresses and paths in commands and files, longer ones first.
+    /// Replacements for addresses and paths in commands and files, longer ones first.
     places: Vec<(String, String)>,
 }
 
@@ -71,7 +71,7 @@ impl Site {
         site
     }
 
-    /// Returns a text with the addresses and paths of this site.
+    /// Returns a text with the addresses and paths of this test deployment.
     fn here(&self, text: &str) -> String {
         let replace = |text: String, (from, to): &(String, String)| text.replace(from, to);
         self.places.iter().fold(text.to_owned(), replace)

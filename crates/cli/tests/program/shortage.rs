@@ -1,4 +1,4 @@
-//! Tests responses that a server resets because content memory is short.
+//! Tests responses that a server resets because content memory is low.
 
 use std::net::SocketAddr;
 use std::process::Stdio;

@@ -34,7 +34,7 @@ impl Fifo {
         Self { path, reader: BufReader::new(reader) }
     }
 
-    /// Returns the pipe's writing end, for use as a program's output.
+    /// Returns the pipe's write end, for use as a program's output.
     fn writer(&self) -> Stdio {
         OpenOptions::new().write(true).open(&self.path).unwrap().into()
     }

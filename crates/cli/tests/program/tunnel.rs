@@ -156,8 +156,9 @@ fn transfer(from: &Namespace, to: &Namespace, address: &str, size: usize) {
     });
 }
 
-/// Sends UDP datagrams of several lengths to `address`, which echoes them. Those that are lost are
-/// sent again: the first large answer over IPv6 is lost, since only then its source learns the MTU.
+/// Sends UDP datagrams of several lengths to `address`, which echoes them. Lost datagrams are
+/// resent: the first large reply over IPv6 is lost, since its source learns the MTU only from that
+/// loss.
 fn echo(site: &Site, address: &str) {
     let address = SocketAddr::new(address.parse().unwrap(), 0);
     let target = site.target.run(|| UdpSocket::bind(address).unwrap()).unwrap();
@@ -220,7 +221,7 @@ fn packets_of_both_ip_versions_pass() {
     assert!(log.contains(": closed"), "{log}");
 }
 
-/// All traffic takes the tunnel, except that of the tunnel itself.
+/// All traffic goes through the tunnel, except the tunnel's own packets.
 #[test]
 fn the_default_route_leads_through_the_tunnel() {
     let Some(site) = Site::new("tunnel-default") else { return };
@@ -250,9 +251,9 @@ fn the_default_route_leads_through_the_tunnel() {
     assert!(routes.contains("default dev cwp"), "{routes}");
 }
 
-/// A packet that does not fit into the tunnel is reported to its source, whose kernel then knows the
-/// path's MTU (RFC 9484 §7.2.1): by the kernel of the proxy's host, or by the proxy if the MTU of its
-/// device is larger.
+/// A packet that does not fit into the tunnel is reported to its source, whose kernel then knows
+/// the path's MTU (RFC 9484 §7.2.1). The report is sent by the kernel of the proxy's host, or by
+/// the proxy if the MTU of its device is larger.
 #[test]
 fn packets_that_are_too_big_are_reported() {
     for (device, expected) in [("1280", 1280..=1280), ("1500", 1281..=1480)] {
@@ -277,7 +278,7 @@ fn packets_that_are_too_big_are_reported() {
     }
 }
 
-/// The policy applies to each packet, and its refusal reaches the program that sends.
+/// The policy applies to each packet, and a refusal is reported to the sending program.
 #[test]
 fn destinations_that_the_policy_denies_are_reported() {
     let Some(site) = Site::new("tunnel-policy") else { return };

@@ -18,8 +18,8 @@ pub(crate) struct Signals {
     terminate: Signal,
     /// SIGHUP, sent when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
-    /// Notified of SIGHUP while the terminal still exists, or if there never was one. If empty,
-    /// SIGHUP always ends the program.
+    /// Handles to notify of a SIGHUP that arrives while the terminal exists, or if there never was
+    /// one. If empty, SIGHUP always ends the program.
     reload: Vec<Arc<Notify>>,
     /// Whether the program was started in a terminal.
     has_terminal: bool,

@@ -60,7 +60,8 @@ async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
     }
 }
 
-/// Creates a resolver that uses neither cached responses nor the system's former name servers.
+/// Creates a resolver with an empty cache, which uses the system's current name servers unless one
+/// is configured.
 fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
     let resolver = match dns.resolver {
         None => Resolver::builder_tokio(),

@@ -161,7 +161,7 @@ impl Api {
         format!("{}: {why}", self.url)
     }
 
-    /// Lists all slices by their names. Also returns the version from which to watch them.
+    /// Returns all slices by name, and the resource version from which to watch them.
     async fn list(&self, of: &Kubernetes) -> Result<(BTreeMap<String, Slice>, Short), String> {
         let response = self.get(of, "").await?;
         let text = whole(response).await.map_err(|why| self.failed(&why))?;

@@ -14,7 +14,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::failure::Failure;
 use crate::foreign::escaped;
 
-/// Escape sequence that switches to the alternate screen and hides the cursor; the next one reverts
+/// Escape sequence that switches to the alternate screen and hides the cursor; [`LEAVE`] reverts
 /// both. The user's previous screen is restored.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";

@@ -28,7 +28,7 @@ struct Counts {
     received: Counter,
     in_progress: Gauge,
     responses: Family<Class, Counter>,
-    /// The counters in `responses`, so that counting needs no lookup.
+    /// The counters in `responses`, kept here so that counting needs no lookup.
     by_class: [Counter; CLASSES.len()],
     durations: Histogram,
 }

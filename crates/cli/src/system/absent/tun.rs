@@ -16,7 +16,7 @@ pub(crate) const NAME: &str = "clearway%d";
 /// The default MTU of a device in bytes.
 pub(crate) const MTU: u16 = 1280;
 
-/// A TUN device, of which there are none.
+/// A TUN device; never constructed on these systems.
 pub(crate) enum Tun {}
 
 impl Tun {

@@ -20,8 +20,8 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// Environment variable with the allowed address families; another one has the command to run with
-/// this restriction.
+/// Environment variables with the allowed address families, and with the command to run under this
+/// restriction.
 const FAMILIES: &str = "CLEARWAY_TEST_FAMILIES";
 const COMMAND: &str = "CLEARWAY_TEST_COMMAND";
 /// systemd's error for a denied `socket` call (RestrictAddressFamilies).
