@@ -187,8 +187,8 @@ fn migrate(movers: &Arc<Movers>, client: usize, turn: usize) {
     });
 }
 
-/// Returns an address that no server is likely to use, with any port. Every two successive turns
-/// have the same IP address.
+/// Returns an address that no server is likely to use, with any port. Turns 2n and 2n + 1 have the
+/// same IP address.
 fn local_address(client: usize, turn: usize) -> SocketAddr {
     let [high, low] = u16::try_from(client).unwrap_or_default().to_be_bytes();
     let address = u8::try_from(1 + turn / 2 % 250).unwrap_or(1);

@@ -57,7 +57,7 @@ pub(crate) struct LoadOptions {
     /// Number of connections.
     #[arg(long, default_value_t = 100)]
     connections: usize,
-    /// Requests per second of all connections together.
+    /// Total number of requests per second on all connections.
     #[arg(long, default_value_t = 1000)]
     rate: u32,
     /// Bytes in each response.

@@ -50,7 +50,7 @@ pub(crate) struct ReplacingOptions {
     /// Number of requests after which a connection is reopened.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// Requests per second of all connections together.
+    /// Total number of requests per second on all connections.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
 }

@@ -46,8 +46,8 @@ const SHORT: [&str; 9] = [
     "socket-filter",
     "no-route",
 ];
-/// A higher priority than the host's other programs, so that only the injected fault occurs.
-/// Readers inherit the priority from this program.
+/// A higher priority than that of the host's other programs, so that only the injected fault
+/// occurs. Readers inherit the priority from this program.
 const NICENESS: i32 = -10;
 
 #[derive(clap::Args, Debug)]

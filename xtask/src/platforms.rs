@@ -46,7 +46,7 @@ enum Execution {
     /// The program is tested from outside.
     Program {
         link: fn(target: &str) -> Result<PathBuf, String>,
-        /// Returns the number of tests that have passed, all of them.
+        /// Runs the program's tests, all of which must pass. Returns their number.
         run: fn(program: &Path) -> Result<usize, String>,
     },
     /// Tests of crates run under QEMU.
@@ -137,8 +137,8 @@ const BIG_ENDIAN: &[&str] = &[
     "--package",
     "clearway-qlog",
 ];
-/// Arguments that leave out the tests in which the kernel selects a shard: QEMU's user mode has
-/// neither eBPF nor filters of sockets.
+/// Arguments that leave out the tests in which the kernel selects a shard: QEMU's user mode
+/// supports neither eBPF nor socket filters.
 const WITHOUT_STEERING: &[&str] = &[
     "--skip",
     "system::linux::programs::",

@@ -39,7 +39,7 @@ pub(crate) struct SourceOptions {
     /// Number of datagrams of a connection per system call, limited by the kernel's maximum.
     #[arg(long, default_value_t = MAX_SEGMENTS)]
     batch: usize,
-    /// Datagrams per second of all clients together [default: as many as possible].
+    /// Total number of datagrams per second from all clients [default: as many as possible].
     #[arg(long)]
     rate: Option<f64>,
     /// How long to send, in seconds.

@@ -32,7 +32,7 @@ pub(crate) struct LiveOptions {
     /// Without this option, only IP addresses and localhost are accepted.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]
     names: Vec<String>,
-    /// Maximum memory for the logs of --live, for all connections together.
+    /// Maximum total memory for the logs of --live, over all connections.
     ///
     /// When it is reached, the logs of finished connections are dropped first; then the longest log
     /// loses its oldest records.

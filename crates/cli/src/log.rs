@@ -59,7 +59,7 @@ fn from_environment() -> Option<Targets> {
     }
 }
 
-/// Standard error, without blocking.
+/// Writer for standard error that does not block.
 struct StandardError;
 
 impl MakeWriter<'_> for StandardError {

@@ -153,7 +153,7 @@ pub(crate) struct ServeCommand {
     /// Maximum number of files to keep open.
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
     open_files: u32,
-    /// Maximum memory for unacknowledged content, for all clients together.
+    /// Maximum total memory for unacknowledged content of all clients.
     ///
     /// A host (an IPv4 address or an IPv6 /64) gets at most a quarter of what is free, and a
     /// network (/24 or /48) half. Content is read when the client has granted flow control credit
@@ -234,7 +234,7 @@ Examples:
   Export metrics to Prometheus, and log every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
-/// Maximum default of `--content-memory`, in bytes.
+/// Upper limit for the default of `--content-memory`, in bytes.
 const CONTENT_MEMORY: u64 = 256 << 20;
 
 /// Returns the memory limit for content: `asked`, or else the default. The default is at most half

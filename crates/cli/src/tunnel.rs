@@ -22,7 +22,7 @@ use crate::log::LogOptions;
 use crate::tun::Tun;
 use host::Host;
 
-/// Interval of packets that keep the connection to the proxy, and the bindings of NATs, alive.
+/// Interval of keep-alive packets, which preserve the connection to the proxy and NAT bindings.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Interval at which the device's MTU is adjusted to the path's MTU.

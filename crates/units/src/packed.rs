@@ -24,8 +24,8 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::{Rate, ReleaseTime, Timestamp};
 
 /// Implements [`Pack`] for a struct, by packing each field, or for an enum, by packing the
-/// variant's number and its fields. The type parameters of a generic type must be packable, without
-/// bounds in its definition.
+/// variant's number and its fields. For a generic type, the implementation requires each type
+/// parameter to be packable; the definition itself must have no bounds.
 ///
 /// ```
 /// use clearway_units::packed::{Pack, packed};

@@ -34,7 +34,7 @@ pub(super) struct BulkOptions {
     /// Run only one protocol
     #[arg(long = "case", value_enum, default_values_t = [Protocol::Http3, Protocol::Raw])]
     pub(super) protocols: Vec<Protocol>,
-    /// Bytes transferred on all connections together
+    /// Total number of bytes transferred on all connections
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(CONNECTIONS[1]..))]
     pub(super) size: u64,
     /// UDP payload size of all stacks, or discover to use path MTU discovery; can be repeated

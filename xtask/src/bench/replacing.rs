@@ -43,9 +43,9 @@ pub(super) struct ReplacingOptions {
 
 /// The durations of one replacement in seconds.
 struct Replaced {
-    /// Time from the start of the new process until it serves.
+    /// Time from the start of the new process until it serves requests.
     started: f64,
-    /// Time from then until the old process exited.
+    /// Time from when the new process serves requests until the old one has exited.
     drained: f64,
 }
 

@@ -10,7 +10,8 @@ use super::{median, round, sorted};
 /// A comparison of Clearway with a peer.
 pub(super) struct Row {
     pub(super) case: String,
-    /// The endpoint that is compared, and the other one. Empty if there is no other one.
+    /// The endpoint that is compared, and the endpoint at the other end; empty if the comparison is
+    /// not of pairs.
     pub(super) place: String,
     /// The Clearway API that was used.
     pub(super) face: &'static str,

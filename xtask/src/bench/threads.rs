@@ -9,8 +9,8 @@ const NAMING: Duration = Duration::from_secs(5);
 /// terminating byte).
 const NAME_LEN: usize = 15;
 
-/// Returns the threads of a process with this name, once there are `count`. Each thread sets its
-/// own name, possibly after the program has reported that it is ready.
+/// Returns a process's threads with this name, once there are `count`. Each thread sets its own
+/// name, possibly after the program has reported that it is ready.
 pub(super) fn named(process: u32, name: &str, count: usize) -> Result<Vec<u32>, String> {
     let began = Instant::now();
     loop {

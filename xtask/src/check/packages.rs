@@ -94,9 +94,9 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Returns the scope of a change to these files. Files outside of all packages affect the
-    /// package `xtask`, whose tests check documents and similar files. The workspace's manifest
-    /// affects all packages.
+    /// Returns the scope of a change to these files. Files outside all packages affect the package
+    /// `xtask`, whose tests check documents and similar files. The workspace's manifest affects all
+    /// packages.
     pub(super) fn of(packages: &[Package], files: &[PathBuf]) -> Self {
         let owner = |file: &PathBuf| {
             let inside = packages.iter().filter(|package| file.starts_with(&package.folder));

@@ -1,4 +1,4 @@
-//! Host settings outside of the namespaces that a fault changes. They are restored on drop.
+//! Host settings outside the namespaces, changed by a fault. They are restored on drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ pub(super) struct Patch {
     pub(super) bug: String,
     /// The stack that had the bug, and where the bug was published.
     pub(super) whose: String,
-    /// The properties of which at least one must be violated; empty if a test must fail instead.
+    /// The properties, at least one of which must be violated; empty if a test must fail instead.
     pub(super) properties: Vec<String>,
     /// The judges, each of which must detect the bug.
     pub(super) judges: Vec<Judge>,

@@ -16,7 +16,7 @@ pub(super) struct Fleet {
     backends: Backends,
     /// The servers with health checks; empty if health checks are disabled.
     checked: BTreeMap<ServerKey, Checked>,
-    /// Whether the servers have changed since the latest pool.
+    /// Whether the servers have changed since the latest pool was returned.
     has_changed: bool,
     /// Time of the next increase of a server's share of new clients.
     next_step: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! [`Settings`] as command-line options, for both directions together and for each direction.
+//! [`Settings`] as command-line options, for both directions and for each direction separately.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use clearway_network::{Conditions, Way};

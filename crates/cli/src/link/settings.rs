@@ -40,7 +40,7 @@ pub(super) struct Settings {
 /// Default delay of a reordered datagram.
 const REORDER_BY: Duration = Duration::from_millis(10);
 
-/// An option that exists for both directions together, and for each direction.
+/// An option that exists in three forms: for both directions, and for each direction separately.
 pub(super) struct Setting {
     /// The name, without the dashes and the direction.
     pub(super) name: &'static str,

@@ -51,7 +51,7 @@ pub(super) enum Verdict {
     Whole,
     /// Send this part of the file (206).
     Part(Range<u64>),
-    /// The requested range is outside of the file (416).
+    /// The requested range is outside the file (416).
     Unsatisfiable,
     /// The client already has this version (304).
     NotModified,

@@ -36,7 +36,7 @@ pub(super) enum Found {
     /// A directory, requested without a trailing slash; holds the path with the slash, encoded for
     /// a URL.
     Folder(String),
-    /// Nothing exists there, or nothing that is served.
+    /// The path does not exist, or is not served.
     Nothing,
     /// A file or directory that this user may not read.
     Forbidden(io::Error),

@@ -1,4 +1,4 @@
-//! The memory for response content: a limit for all clients together, and a share for each address
+//! The memory for response content: a total limit for all clients, and a share for each address
 //! prefix.
 //!
 //! A response waits until there is memory for its next piece. When memory is low, the longest

@@ -42,7 +42,7 @@ const PARTS: [&str; 26] = [
 ];
 
 /// A directory and its surroundings, removed at the end. Each file has a unique length, which is at
-/// least 100 bytes for files outside of the directory.
+/// least 100 bytes for files outside the directory.
 struct World {
     base: PathBuf,
     root: PathBuf,

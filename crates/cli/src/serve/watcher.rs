@@ -17,7 +17,8 @@ const SMALLEST_JUMP: Duration = Duration::from_secs(1);
 /// Minimum stall to report.
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
 
-/// Starts a task that reports changes in these conditions until another process replaces this one.
+/// Starts a task that reports jumps of the wall clock, stalls, changes in memory pressure, and
+/// ended shards, until another process replaces this one.
 pub(super) fn start(endpoint: Endpoint) {
     let mut watcher = Watcher::new();
     tokio::spawn(async move {
@@ -36,7 +37,7 @@ pub(super) fn start(endpoint: Endpoint) {
     });
 }
 
-/// The conditions at the last check.
+/// The state at the last check.
 struct Watcher {
     last: Instant,
     clock: WallClock,

@@ -157,8 +157,7 @@ fn transfer(from: &Namespace, to: &Namespace, address: &str, size: usize) {
 }
 
 /// Sends UDP datagrams of several lengths to `address`, which echoes them. Lost datagrams are
-/// resent: the first large reply over IPv6 is lost, since its source learns the MTU only from that
-/// loss.
+/// resent: the first large reply over IPv6 is lost, and only then does its source learn the MTU.
 fn echo(site: &Site, address: &str) {
     let address = SocketAddr::new(address.parse().unwrap(), 0);
     let target = site.target.run(|| UdpSocket::bind(address).unwrap()).unwrap();

@@ -27,7 +27,7 @@ use crate::waiting::check_interrupt;
 
 /// Time limit for a server to reload a file that has changed.
 const FOLLOWING: Duration = Duration::from_secs(5);
-/// A bit more than a second, since tickets contain times in whole seconds.
+/// Duration slightly longer than a second, since tickets contain times in whole seconds.
 const SECOND: Duration = Duration::from_millis(1_100);
 
 pub(super) fn rows() -> Vec<Row> {
