@@ -68,7 +68,7 @@ pub struct GateStatistics {
     /// Number of Initial packets that were dropped because their Retry token was invalid, or
     /// because they violate QUIC version 1.
     pub dropped: u64,
-    /// Whether the gate is closed, so that clients need a token.
+    /// Whether the gate is closed, in which case clients need a token.
     pub is_closed: bool,
 }
 
@@ -200,9 +200,9 @@ impl Gate {
     }
 }
 
-/// Returns whether a datagram may begin a connection of version 1 or 2: a client's first Initial
-/// packet takes a datagram of at least 1,200 octets, and has a Destination Connection ID of at
-/// least 8. Anyone can create such a datagram.
+/// Returns whether a datagram may begin a connection of version 1 or 2: it has at least 1,200
+/// octets and begins with an Initial packet whose Destination Connection ID has at least 8. Anyone
+/// can create such a datagram.
 pub fn is_first_flight(datagram: &[u8]) -> bool {
     datagram.len() >= MINIMUM_INITIAL_SIZE
         && initial(datagram).is_some_and(|it| it.destination.len() >= MINIMUM_ID_LEN)

@@ -51,7 +51,7 @@ fn initial_with(token: &[u8]) -> Vec<u8> {
     datagram(LongPacketType::Initial, Version::V1, &[0xe7; 8], token, 1200)
 }
 
-/// In this test, the token's content states the result of checking it.
+/// In this test, the token states the result of checking it.
 fn check(initial: &Initial<'_>) -> Token {
     match initial.token {
         b"valid" => Token::Valid,

@@ -101,7 +101,7 @@ impl Health {
         }
     }
 
-    /// Sets whether the server is draining, so that it receives no new clients.
+    /// Sets whether the server is draining, in which case it receives no new clients.
     pub fn set_draining(&mut self, is_draining: bool) {
         self.is_draining = is_draining;
     }

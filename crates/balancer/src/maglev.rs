@@ -18,13 +18,12 @@ const PRIME: u64 = 65_537;
 /// Number of possible step sizes between rows: any except 0.
 const STEPS: u64 = PRIME - 1;
 
-/// Keys for the first row of a server's order, and for the step to its next row. They are fixed,
-/// since all balancers must compute the same table.
+/// Hash keys for the first row in a server's permutation, and for the step to its next row. They
+/// are fixed, since all balancers must compute the same table.
 const BEGIN_KEY: [u64; 2] = [1, 0];
 const STEP_KEY: [u64; 2] = [2, 0];
 
-/// Time between two turns of a server with weight 1. With the maximum weight, this time is still
-/// 2³².
+/// Time between two turns of a server with weight 1. Even with the maximum weight, it is 2³².
 const LONGEST_STRIDE: u128 = 1 << 64;
 
 /// A server that competes for rows.
@@ -57,8 +56,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Returns the first turn, in the middle of a stride, so that the number of a server's rows is
-    /// its exact share, rounded to the nearest integer.
+    /// Returns a server's first turn. It is in the middle of a stride, so that the server's number
+    /// of rows is its exact share, rounded to the nearest integer.
     fn first(candidate: &Candidate) -> Self {
         let weight = u128::from(candidate.weight);
         let stride = LONGEST_STRIDE.checked_div(weight).unwrap_or(LONGEST_STRIDE);

@@ -183,8 +183,8 @@ impl Pool {
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
     }
 
-    /// Returns whether the connection ID of a long header identifies a server and is encrypted, so
-    /// that it is hard to guess without having received it.
+    /// Returns whether the connection ID of a long header identifies a server and is encrypted, and
+    /// is therefore hard to guess for anyone who has not received it.
     pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
         let codec = id.first().and_then(|first| self.codec(*first));
         codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()
@@ -198,9 +198,9 @@ impl Pool {
         self.decode(codec, octets.get(..codec.id_len())?)
     }
 
-    /// Returns the server of a new client at `client` that sends to `local`: the same in every pool
-    /// with the same seed and the same servers that [take new clients](Server::takes_new_clients).
-    /// `None` if there are none.
+    /// Returns the server for a new client with the address `client` that sends to `local`: the
+    /// same in every pool with the same seed and the same servers that [take new
+    /// clients](Server::takes_new_clients). `None` if there are none.
     pub fn by_hash(&self, client: SocketAddr, local: SocketAddr) -> Option<(ServerKey, &Server)> {
         let ([a, b, c], [d, e, f]) = (words(client), words(local));
         let hash = siphash24([self.seed, 0], &[a, b, c, d, e, f], &[]);

@@ -57,8 +57,9 @@ impl Default for Limits {
 pub enum Means {
     /// The server ID in the connection ID.
     ServerId,
-    /// The client's address and its own connection ID in a long header, for which the server was
-    /// selected before, unless the Destination Connection ID belongs to another server.
+    /// The flow: the client's address and its own connection ID in a long header, for which the
+    /// server was selected before. Not used if the Destination Connection ID belongs to another
+    /// server.
     Flow,
     /// A connection ID that the server was observed to use, or that came from the address of one of
     /// its clients.

@@ -66,7 +66,7 @@ struct Client {
     number: u8,
     port: u16,
     id: Vec<u8>,
-    /// Interval between packets, between connection ID changes, and between port changes.
+    /// Intervals between packets, between connection ID changes, and between port changes.
     interval: Duration,
     changes_id: Option<Duration>,
     moves: Option<Duration>,

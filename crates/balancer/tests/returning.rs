@@ -179,8 +179,8 @@ fn ids_from_a_former_address_push_out_none() {
     }
 }
 
-/// The same as above, but the address's router has not seen that its client moved to another
-/// address.
+/// A client takes over another client's former address, whose router has not seen that the other
+/// client moved to another address, and changes its ID there.
 #[test]
 fn ids_from_an_address_that_another_router_knows_better_push_out_none() {
     let mut scene = Scene::new(2);

@@ -93,7 +93,8 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
     }
 }
 
-/// A task that polls only after the end gets the same result no matter what happened before.
+/// If a connection was established before it ended, a task that polls only afterward still sees it
+/// as established.
 #[test]
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {

@@ -49,7 +49,8 @@ pub struct ClientConfig {
     store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
-    /// Built from the other fields on first use; shared by all clones.
+    /// The factory of TLS sessions, built from the other fields on first use and shared by all
+    /// clones.
     sessions: Arc<OnceLock<Arc<dyn ClientSessions>>>,
 }
 
@@ -563,8 +564,8 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the preferred address for clients that connect over IPv4, to which they can move after
-    /// the handshake (RFC 9000 §9.6).
+    /// Sets the preferred address for clients that connect over IPv4, to which they can migrate
+    /// after the handshake (RFC 9000 §9.6).
     ///
     /// The server also listens on this address; port 0 means any free port. A typical use is a
     /// server with an anycast address, whose connections then continue at the unicast address of

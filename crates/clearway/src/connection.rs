@@ -340,7 +340,7 @@ impl Connection {
         }
     }
 
-    /// Returns the number of streams with state that is kept for tasks.
+    /// Returns the number of streams for which task state is kept.
     #[cfg(test)]
     pub(crate) fn kept_streams(&self) -> usize {
         self.reference.lock().app.streams.len()

@@ -60,7 +60,7 @@ impl<T> Queue<T> {
 /// The unreliable datagrams of a connection, as tasks and the shard see them.
 #[derive(Default)]
 pub(crate) struct Datagrams {
-    /// Datagrams that tasks have sent and the transport has not taken.
+    /// Datagrams that tasks have sent but the transport has not accepted yet.
     outgoing: Queue<DatagramId>,
     incoming: Queue<()>,
     next_id: u64,
@@ -79,8 +79,9 @@ pub(crate) struct Datagrams {
     known: BTreeMap<DatagramId, DatagramId>,
     /// The transport's datagram counters, as of the last batch.
     statistics: DatagramStatistics,
-    /// Datagrams dropped in these queues: received but not read in time, or replaced by newer ones
-    /// or too large for a shrunken path MTU before the transport took them.
+    /// Datagrams dropped from these queues: received datagrams that were not read in time, and
+    /// outgoing ones that, before the transport accepted them, were replaced by newer ones or
+    /// became too large because the path MTU decreased.
     dropped: DatagramStatistics,
 }
 

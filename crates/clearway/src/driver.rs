@@ -17,7 +17,7 @@ use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stre
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    /// Data that tasks have written and the transport has not taken.
+    /// Data that tasks have written but the transport has not accepted yet.
     sending: Total,
     /// Kept between batches to reuse its memory.
     effects: Effects,

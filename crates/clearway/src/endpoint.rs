@@ -135,7 +135,8 @@ impl EndpointShared {
     }
 }
 
-/// Held by the acceptor of a shard; dropped when the shard stops accepting clients for any reason.
+/// A guard that a shard's acceptor holds; dropped when the shard stops accepting clients for any
+/// reason.
 struct Accepting(Arc<EndpointShared>);
 
 impl Accepting {

@@ -49,17 +49,17 @@ pub use tunnel::UdpTunnel;
 
 use crate::TransportConfigBuilder;
 
-/// Size in bytes of the first QUIC datagrams of a connection that carries tunnels. Nearly all paths
-/// carry it, and it leaves room for inner datagrams of 1280 bytes.
+/// Initial size of the QUIC datagrams of a connection that carries tunnels, in bytes. Nearly all
+/// paths carry this size, and it leaves room for inner datagrams of 1280 bytes.
 const INITIAL_DATAGRAM_SIZE: usize = 1350;
 /// Maximum size of a DATAGRAM frame in bytes: as large as a QUIC datagram can be.
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
-/// Size in bytes of the send queue for datagrams.
+/// Maximum number of datagrams in the send queue.
 const DATAGRAM_QUEUE: usize = 256;
 
 /// Prepares the transport configuration of connections that carry tunnels: datagrams are enabled
-/// (RFC 9221), the oldest ones are dropped when the queue is full, and the first QUIC datagrams have
-/// 1350 bytes.
+/// (RFC 9221), the oldest ones are dropped when the queue is full, and the initial size of QUIC
+/// datagrams is 1350 bytes.
 pub fn transport_config(builder: TransportConfigBuilder) -> TransportConfigBuilder {
     builder
         .max_datagram_frame_size(Some(MAX_DATAGRAM_FRAME_SIZE))

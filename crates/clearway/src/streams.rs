@@ -25,7 +25,8 @@ pub(crate) type Effects = bridge::Effects<Streams>;
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
-    /// Number of bytes that tasks have written and the transport has not taken, on all streams.
+    /// Number of bytes on all streams that tasks have written but the transport has not accepted
+    /// yet.
     pub(crate) sending: Total,
     /// Streams that the peer has opened and no task has accepted. None of their data counts as
     /// read, so their number is bounded by the limit on the peer's open streams.

@@ -174,7 +174,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Tests the same with more destinations than slots.
+        /// Tests the order of datagrams with more destinations than slots.
         #[test]
         fn datagrams_for_one_destination_stay_in_order(
             all in prop::collection::vec((prop_oneof![0_u16..9, 0_u16..700], any::<bool>(), prop_oneof![

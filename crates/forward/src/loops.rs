@@ -20,7 +20,7 @@ const PLACES: usize = 4096;
 const LIFETIME: Duration = Duration::from_secs(1);
 /// Minimum interval between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
-/// Collisions per replacement: of this many, one lets the new datagram take over the slot.
+/// On average, one in this many collisions lets the new datagram take over the slot.
 const CONFLICTS_PER_CHANGE: u64 = 4;
 /// Number of octets at the beginning of a datagram to hash, in addition to the last octets and the
 /// length. QUIC packets differ in these octets: the datagram ends with an authentication tag,
@@ -50,7 +50,8 @@ impl Loops {
         Self { seen: Vec::new(), hash: RandomState::new(), conflicts: 0, warned: None }
     }
 
-    /// Returns whether a datagram from this address was just seen from another address.
+    /// Returns whether a copy of this datagram has recently arrived from another address. If not,
+    /// records the datagram.
     pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
         self.seen.resize(PLACES, None);
         let first = datagram.get(..FIRST.min(datagram.len()));
@@ -83,7 +84,7 @@ impl Loops {
         false
     }
 
-    /// Reports a datagram that came back.
+    /// Logs a warning about a datagram that came back, at most once per [`QUIET`].
     pub(super) fn warn(&mut self, now: Timestamp, from: SocketAddr, server: SocketAddr) {
         if self.warned.is_none_or(|at| at + QUIET <= now) {
             self.warned = Some(now);

@@ -20,9 +20,9 @@ use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
 use super::{Command, Options, Routing, Signal, canonical};
 
-/// Maximum number of calls per turn that receive from clients. Each call fills up to all buffers,
-/// so that datagrams of many clients that each send a single one are received in one turn, and
-/// those with the same destination are sent together.
+/// Maximum number of calls per turn that receive from clients. Each call can fill all buffers, so
+/// that datagrams of many clients that each send a single one are received in one turn, and those
+/// with the same destination are sent together.
 const RECEIVING_CALLS: usize = 32;
 /// Number of bytes after which a turn stops receiving from clients.
 const RECEIVING_BYTES: u64 = 2 << 20;

@@ -26,12 +26,12 @@ pub(super) enum Stage {
     Confirmed,
 }
 
-/// The maximum number of ports that the clients of the longest prefix can have for each port that
-/// is left for all others, which is four fifths of all ports if there are no other clients. Each
+/// Maximum number of ports that the clients of the longest prefix can have for each port that is
+/// left for all others. If there are no other clients, they can have four fifths of all ports. Each
 /// shorter prefix can have twice as many per remaining port.
 const PORTS_FOR_ONE_LEFT: usize = 4;
-/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes a port from
-/// one of its own clients.
+/// If a network has more than 1/`LARGE_PART` of the ports that can be taken away, its new clients
+/// take ports from its other clients.
 const LARGE_PART: usize = 4;
 /// Stray clients can have at most 1/`PART_OF_STRAYS` of the free ports.
 const PART_OF_STRAYS: u32 = 4;

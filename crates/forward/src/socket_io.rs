@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the counters after a batch of `size` bytes in datagrams of 100, if the kernel
+    /// Returns the counters after a batch of `size` bytes in datagrams of 100 bytes, if the kernel
     /// behaves as specified.
     fn counted(
         size: usize,

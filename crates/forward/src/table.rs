@@ -36,7 +36,8 @@ struct Lease {
     is_heard: bool,
     /// The connection ID in the server's last long header.
     issued_id: Option<ConnectionId>,
-    /// Whether the server clears the QUIC bit (RFC 9287), so that the client may do so as well.
+    /// Whether the server clears the QUIC bit (RFC 9287), in which case the client may do so as
+    /// well.
     clears_quic_bit: bool,
 }
 
@@ -112,8 +113,8 @@ pub(super) struct Table {
     by_client: BTreeMap<(SocketAddr, Client), usize>,
     by_port: BTreeMap<(SocketAddr, u32), usize>,
     servers: BTreeMap<SocketAddr, OfServer>,
-    /// Timers for checking whether clients are idle. They expire no later than a client may have
-    /// been idle for long enough.
+    /// Timers for checking whether clients are idle. A timer may expire before its client's idle
+    /// timeout, but never after it.
     timers: Timers,
     /// Number of ports taken from clients, to give them to other clients.
     evicted: u64,

@@ -86,8 +86,8 @@ fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec
     (preface, meta, rest.to_vec())
 }
 
-/// One batch is sent per server: coalesced datagrams are not sent one by one. Two servers in 512
-/// share a batch slot, and their batches then alternate.
+/// One batch is sent per server: coalesced datagrams are not sent one by one. With a probability of
+/// 1 in 512, the two servers share a batch slot, and their batches then alternate.
 #[test]
 fn a_batch_for_several_servers_arrives_in_order_at_each() {
     for has_preface in [true, false] {

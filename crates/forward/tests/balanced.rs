@@ -44,7 +44,8 @@ impl ConnectionIdGenerator for Numbered {
     }
 }
 
-/// A routing by such IDs, which distributes new clients round-robin by their addresses.
+/// A routing by connection IDs that begin with the server's number. It distributes new clients
+/// round-robin by their addresses.
 #[derive(Clone)]
 struct ByNumber {
     servers: Arc<[SocketAddr]>,

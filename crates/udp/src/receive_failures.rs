@@ -59,8 +59,9 @@ impl ReceiveFailures {
     }
 }
 
-/// Returns whether the descriptor or the call itself is invalid, so that waiting does not help. A
-/// socket that is not one of the system has ended if it is not connected.
+/// Returns whether the descriptor or the call itself is invalid, in which case waiting does not
+/// help. A socket that does not belong to the operating system has ended if it returns
+/// `NotConnected`.
 pub fn is_final(error: &io::Error) -> bool {
     let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
     match Errno::from_io_error(error) {

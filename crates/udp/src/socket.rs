@@ -106,8 +106,8 @@ pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
-    /// Set if the last call to the kernel filled all buffers or failed, so that there may be more
-    /// to receive.
+    /// Set if the last call to the kernel filled all buffers or failed, in which case there may be
+    /// more to receive.
     may_have_more: bool,
     has_errors: bool,
     /// Set if the network driver does not support segmentation offload.
@@ -151,9 +151,9 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// Allows [`bind_shared`](Self::bind_shared) to bind other sockets to this address. The socket
-    /// was bound without SO_REUSEPORT and gets the option here. So it is initially alone at its
-    /// address, which cannot belong to another program's sockets.
+    /// Allows [`bind_shared`](Self::bind_shared) to bind other sockets to this address, by setting
+    /// SO_REUSEPORT. Since the socket was bound without this option, its address cannot belong to
+    /// another program's sockets.
     ///
     /// # Errors
     /// Returns errors of the operating system. Only Linux distributes datagrams among sockets with

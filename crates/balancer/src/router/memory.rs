@@ -15,8 +15,8 @@ use crate::address::words;
 use crate::siphash::siphash13;
 use crate::{Pool, ServerKey};
 
-/// Lengths of connection IDs that are learned. Shorter ones easily belong to several connections;
-/// longer ones exist in neither version 1 nor version 2.
+/// Lengths of connection IDs that are learned. Several connections may well have the same shorter
+/// ID; QUIC versions 1 and 2 have no longer ones.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
 /// The keys of a connection: the ID that the server was observed to use, with which the entry is
@@ -93,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Returns the key of its hashes.
+    /// Returns the hash key.
     pub(super) fn key(&self) -> [u64; 2] {
         self.shared.as_ref().map_or(self.key, |shared| shared.key())
     }

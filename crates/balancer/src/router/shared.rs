@@ -98,8 +98,8 @@ impl SharedIds {
         self.key.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Takes over the hash key from another process's routers, whose state all routers here
-    /// restore. The routers here must be empty.
+    /// Adopts the hash key of another process's routers, whose state all of these routers restore.
+    /// These routers must be empty.
     pub(super) fn set_key(&self, key: [u64; 2]) {
         self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
     }

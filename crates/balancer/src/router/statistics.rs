@@ -29,7 +29,7 @@ pub struct RouterStatistics {
     pub learned: TableStatistics,
     /// Number of learned connection IDs.
     pub learned_ids: u64,
-    /// Number of times that a connection ID could not be shared with other routers, since
+    /// Number of times that a connection ID could not be shared with other routers because
     /// [`SharedIds`](super::SharedIds) was full: a client whose packets arrive at another router
     /// after an address change may lose its connection.
     pub unpublished: u64,

@@ -39,8 +39,8 @@ const KEY_BITS: u32 = 3;
 /// Placeholder for a missing entry number.
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of expired entries to remove at a time. This is more than are created at a time,
-/// so that expired entries do not block new ones.
+/// Maximum number of expired entries to remove at a time: more than are ever created at a time, so
+/// that expired entries do not block new ones.
 const EXPIRED_AT_A_TIME: usize = 4;
 
 /// An entry, which can be found by up to `K` fingerprints.
@@ -155,8 +155,8 @@ impl<const K: usize> Table<K> {
         self.append(now, number);
     }
 
-    /// Makes the entry with this key lead to `server`. If it is new and the table is full, it
-    /// replaces the least recently used entry.
+    /// Maps this key to `server`. If the entry is new and the table is full, it replaces the least
+    /// recently used entry.
     pub(super) fn put(
         &mut self,
         now: Timestamp,
@@ -261,8 +261,8 @@ impl<const K: usize> Table<K> {
         self.counts.refused = self.counts.refused.saturating_add(1);
     }
 
-    /// Replaces key number `which` of the entry with the key `of` by `key`. Another entry with that
-    /// key loses it.
+    /// Sets key number `which` of the entry that has the key `of` to `key`, and removes `key` from
+    /// any other entry.
     pub(super) fn set_key(&mut self, of: Fingerprint, which: usize, key: Fingerprint) {
         self.forget_key(key);
         let Some(number) = self.number(of) else { return };
@@ -276,7 +276,7 @@ impl<const K: usize> Table<K> {
         self.add_to_index(key, number, which);
     }
 
-    /// Returns key number `which` of the entry with the key `of`.
+    /// Returns key number `which` of the entry that has the key `of`.
     pub(super) fn key_of(&self, of: Fingerprint, which: usize) -> Option<Fingerprint> {
         self.entry(self.number(of)?)?.key(which)
     }
@@ -400,7 +400,8 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Returns the number of the entry at a position of the index, and which of its keys is there.
+    /// Returns the number of the entry at this position in the index, and the number of its key
+    /// that is stored there.
     fn at(&self, place: usize) -> Option<(u32, usize)> {
         let number = self.index.get(place).copied().filter(|number| *number != NONE)?;
         Some((number >> KEY_BITS, (number & ((1 << KEY_BITS) - 1)) as usize))
@@ -436,7 +437,7 @@ impl<const K: usize> Table<K> {
         self.set(place, number << KEY_BITS | which as u32);
     }
 
-    /// Removes the key at a position of the index from its entry.
+    /// Removes the key at this position in the index from its entry.
     fn take_key(&mut self, place: usize) {
         let Some((number, which)) = self.at(place) else { return };
         self.free(place);
@@ -451,7 +452,8 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Frees a position, and moves the keys after it that would no longer be found.
+    /// Frees a position in the index, and moves the keys after it that would otherwise no longer be
+    /// found.
     fn free(&mut self, mut free: usize) {
         let mut place = free;
         self.set(free, NONE);

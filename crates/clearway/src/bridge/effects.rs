@@ -25,7 +25,7 @@ pub(crate) enum Signal {
     Unidirectional,
     /// Unreliable datagrams were received.
     Datagrams,
-    /// There is room for unreliable datagrams to send.
+    /// The send queue for unreliable datagrams has room.
     DatagramRoom,
     /// Outcomes of unreliable datagrams are available.
     DatagramOutcomes,

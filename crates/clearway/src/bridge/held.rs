@@ -23,7 +23,7 @@ pub(crate) struct Total(Arc<Sums>);
 #[derive(Default)]
 struct Sums {
     bytes: AtomicUsize,
-    /// Number of bytes that tasks were granted permission to send and the transport has not taken.
+    /// Number of bytes that were granted to tasks and that the transport has not accepted yet.
     granted: AtomicUsize,
     /// Number of additional bytes that tasks may be granted under the peer's connection-level flow
     /// control limit.
@@ -50,7 +50,8 @@ impl Total {
         change(&self.0.bytes, |sum| sum.saturating_sub(bytes));
     }
 
-    /// Sets the peer's connection-level credit to `credit` bytes more than the transport has.
+    /// Sets the peer's connection-level flow control credit to `credit` bytes beyond the data that
+    /// the transport has accepted.
     fn set_credit(&self, credit: usize) {
         let granted = self.0.granted.load(Ordering::Relaxed);
         self.0.credit.store(credit.saturating_sub(granted), Ordering::Relaxed);
@@ -73,8 +74,7 @@ pub(super) struct Held {
     total: Option<Total>,
     /// Set if the stream's bytes count toward the total but are not limited by it.
     only_counts: bool,
-    /// Number of bytes that the task was granted permission to send and the transport has not
-    /// taken.
+    /// Number of bytes that were granted to the task and that the transport has not accepted yet.
     granted: usize,
 }
 
@@ -103,13 +103,13 @@ impl Held {
         bytes
     }
 
-    /// Returns the number of bytes that the task was granted permission to send and the transport
-    /// has not taken.
+    /// Returns the number of bytes that were granted to the task and that the transport has not
+    /// accepted yet.
     pub(super) const fn granted(&self) -> usize {
         self.granted
     }
 
-    /// Deducts the `bytes` that the transport has taken from the grant.
+    /// Deducts the `bytes` that the transport has accepted from the grant.
     pub(super) fn use_grant(&mut self, bytes: usize) {
         let bytes = bytes.min(self.granted);
         self.granted -= bytes;
@@ -119,7 +119,8 @@ impl Held {
     }
 
     /// Sets the peer's connection-level flow control credit to `credit` bytes beyond the data that
-    /// the transport has. Returns the part of this credit that was not granted to a task yet.
+    /// the transport has accepted. Returns the part of this credit that has not been granted to
+    /// tasks yet.
     pub(super) fn set_connection_credit(&self, credit: usize) -> usize {
         let Some(total) = &self.total else { return credit };
         total.set_credit(credit);

@@ -100,7 +100,7 @@ impl<F: AppState> State<F> {
         effects.signal(Signal::Path);
     }
 
-    /// Removes and returns the oldest event that no task has taken.
+    /// Removes and returns the oldest queued event.
     pub(crate) fn next_path_event(&mut self) -> Option<PathEvent> {
         self.paths.events.pop_front()
     }
@@ -114,7 +114,7 @@ impl<F: AppState> State<F> {
 }
 
 impl PathState {
-    /// Removes and returns the migration to `socket`, which has ended.
+    /// Removes and returns the migration to `socket`, since it has ended.
     fn take_moving(&mut self, socket: SocketIndex) -> Option<Moving> {
         self.moving.take_if(|moving| moving.socket == socket)
     }

@@ -46,17 +46,17 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// Returns whether the buffered data consists of too many pieces to take more from the
-    /// transport. For buffers whose size is bounded by flow control.
+    /// Returns whether the buffered data consists of so many pieces that no more should be read
+    /// from the transport. Used for buffers whose size is bounded by flow control.
     pub(crate) fn is_fragmented(&self) -> bool {
         let pieces = self.pieces.len();
         let bytes = self.held.bytes().saturating_sub(pieces * PIECE_OVERHEAD);
         pieces >= MAX_PIECES + bytes / BYTES_PER_PIECE
     }
 
-    /// Returns whether there is room for another piece. For buffers whose size is not bounded by
-    /// flow control. `windows` are the maximum receive windows of a stream and of the connection:
-    /// this buffer may not hold more than the transport's.
+    /// Returns whether there is room for another piece. Used for buffers whose size is not bounded
+    /// by flow control. `windows` are the maximum receive windows of a stream and of the
+    /// connection: this buffer may not hold more than the transport's.
     #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self, windows: [u64; 2]) -> bool {
         let [own, all] = windows.map(|window| usize::try_from(window).unwrap_or(usize::MAX));

@@ -15,16 +15,16 @@ use super::{AppState, Effects, WakerSlot};
 pub(crate) enum SendState<E> {
     /// The task can write.
     Open,
-    /// The task has finished; the transport has not taken all data yet.
+    /// The task has finished; the transport has not accepted all data yet.
     Finishing,
-    /// The transport has taken all data, including the end.
+    /// The transport has accepted all data, including the end.
     Finished,
     /// The peer has acknowledged all data.
     Delivered,
     /// The task has reset the stream; the reset has yet to be passed to the transport.
     Resetting(VarInt),
-    /// The task has reset the stream except for its first bytes, and the transport has not taken
-    /// all of those bytes.
+    /// The task has reset the stream except for its first bytes, and the transport has not accepted
+    /// all of those bytes yet.
     ResettingAt {
         /// The error code.
         error_code: VarInt,
@@ -46,20 +46,20 @@ enum Wait {
     End,
 }
 
-/// Data that a task has written and the transport has not taken.
+/// Data that a task has written but the transport has not accepted yet.
 pub(crate) struct SendBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     state: SendState<E>,
-    /// Number of bytes that the transport has taken.
+    /// Number of bytes that the transport has accepted.
     taken: u64,
-    /// Set if the transport took less than it was offered; an event will report when it accepts
+    /// Set if the transport accepted less than it was offered; an event will report when it accepts
     /// more.
     is_blocked: bool,
     /// Number of additional bytes that the task may be granted under the peer's stream-level flow
     /// control limit.
     credit: usize,
-    /// Number of bytes that the task was granted permission to send and has not written.
+    /// Number of bytes that were granted to the task and that it has not written yet.
     unused: usize,
     wait: Wait,
     task: WakerSlot,
@@ -160,8 +160,8 @@ impl<E> SendBuffer<E> {
         self.wait == Wait::Credit && self.task.is_waited_on()
     }
 
-    /// Sets the peer's flow control credit, in bytes beyond the data that the transport has.
-    /// Returns whether this wakes the task.
+    /// Sets the peer's flow control credit, in bytes beyond the data that the transport has
+    /// accepted. Returns whether this wakes the task.
     pub(crate) fn set_credit<F: AppState>(
         &mut self,
         credits: SendCredits,
@@ -207,19 +207,21 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// Records that the transport has taken all data, including the end.
+    /// Records that the transport has accepted all data, including the end.
     pub(crate) fn set_finished(&mut self) {
         self.state = SendState::Finished;
     }
 
-    /// Discards data that the transport has not taken; the transport has to reset the stream.
+    /// Discards data that the transport has not accepted yet; the transport has to reset the
+    /// stream.
     pub(crate) fn reset(&mut self, error_code: VarInt) {
         self.clear();
         self.state = SendState::Resetting(error_code);
     }
 
-    /// Discards the bytes from `reliable_size` on that the transport has not taken. The transport
-    /// must take the remaining bytes and reset the stream.
+    /// Discards the bytes after the first `reliable_size` bytes of the stream, unless the transport
+    /// has already accepted them. The transport must accept the remaining bytes and then reset the
+    /// stream.
     pub(crate) fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) {
         let mut room =
             usize::try_from(reliable_size.saturating_sub(self.taken)).unwrap_or(usize::MAX);
@@ -253,7 +255,7 @@ impl<E> SendBuffer<E> {
         self.is_blocked = false;
     }
 
-    /// Returns whether the transport accepts data and sending is not over.
+    /// Returns whether the transport accepts data and sending has not ended.
     pub(crate) fn is_sendable(&self) -> bool {
         !self.is_blocked
             && matches!(
@@ -301,7 +303,7 @@ impl<E> SendBuffer<E> {
         self.task.wake(effects);
     }
 
-    /// Ends sending with `state`: the transport has taken all data, or never will.
+    /// Ends sending with `state`: the transport has accepted all data, or never will.
     pub(crate) fn end<F: AppState>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
         self.clear();
         self.state = state;

@@ -139,8 +139,8 @@ fn unparsable() -> IdentityError {
     IdentityError::InvalidCertificate(rustls::Error::InvalidCertificate(error))
 }
 
-/// Returns the start and end of a certificate's validity period. webpki reports the period only
-/// when it verifies for a time outside it; it checks the time first.
+/// Returns the start and end of a certificate's validity period. webpki reports them only in the
+/// error for a verification time outside the period, which it checks first.
 fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime), IdentityError> {
     let verify_at = |seconds| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));

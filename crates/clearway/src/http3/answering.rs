@@ -51,8 +51,8 @@ where
     A: Fn(Request<RecvBody>, Responder) -> F,
     F: Future<Output = ()>,
 {
-    /// Polls the future for a request once, in the empty `place`, which is empty again if the
-    /// future completes. If the future panics, returns the panic.
+    /// Polls the future for a request once. The future is stored in the empty `place`, which is
+    /// emptied again if it completes. If the future panics, returns the panic.
     fn begin(
         &self,
         place: &mut Place<F>,

@@ -48,7 +48,7 @@ impl Body {
         Self { content: Content::Full(content.into()), trailers: None }
     }
 
-    /// Creates a body with the content that `reader` provides until its end.
+    /// Creates a body with the content that `reader` provides until EOF.
     pub fn from_reader(reader: impl AsyncRead + Send + 'static) -> Self {
         let reader = Reader { reader: Box::pin(reader), buffer: BytesMut::new() };
         Self::wrap(reader)

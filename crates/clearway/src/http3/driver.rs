@@ -179,8 +179,8 @@ impl<F: App> Application for Driver<F> {
 }
 
 impl<F: App> Driver<F> {
-    /// Moves messages in both directions. Returns whether responses were produced afterward, so
-    /// that there is more to move.
+    /// Moves messages in both directions. Returns whether responses were produced afterward, in
+    /// which case another turn must follow.
     fn turn(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
         let turn = Turn::new(&mut self.core, QuicStreams::new(now, connection));
         let running = Running { turn, app: self.app.open(), now, has_requests: false };

@@ -57,8 +57,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the server has certainly not processed the request, so that it can be sent
-    /// again on another connection (RFC 9114 §4.1.1, §5.2).
+    /// Returns whether the server has certainly not processed the request, in which case it can be
+    /// sent again on another connection (RFC 9114 §4.1.1, §5.2).
     pub fn is_unprocessed(&self) -> bool {
         match self {
             Self::GoingAway => true,

@@ -221,7 +221,7 @@ pub(super) struct Exchange {
     pub(super) expects_continue: bool,
     /// Whether the task has passed on the header section of the final response.
     pub(super) has_response: bool,
-    /// The next header section: first the request's, until the protocol or a task has taken it, and
+    /// The next header section: the request's until the protocol or a task has received it, and
     /// then the response's.
     pub(super) head: Option<Head>,
     pub(super) send: Sending,
@@ -346,7 +346,7 @@ impl Interim {
     }
 }
 
-/// The local message: data that the task has sent and the transport has not taken.
+/// The local message: data that the task has sent but the transport has not accepted yet.
 pub(super) struct Sending {
     pub(super) informational: Interim,
     pub(super) buffer: SendBuffer<Box<Error>>,
@@ -371,7 +371,7 @@ impl Sending {
         }
     }
 
-    /// Ends sending with `state`: the protocol has taken the entire message, or never will.
+    /// Ends sending with `state`: the protocol has accepted the entire message, or never will.
     pub(super) fn end(&mut self, state: SendState<Box<Error>>, effects: &mut Effects) {
         self.informational = Interim::default();
         self.trailers = None;
@@ -449,7 +449,7 @@ impl Sending {
         }
     }
 
-    /// Waits until the protocol has taken the entire message, or never will.
+    /// Waits until the protocol has accepted the entire message, or never will.
     pub(super) fn poll_over(
         &mut self,
         context: &Context<'_>,
@@ -467,7 +467,7 @@ impl Sending {
     }
 }
 
-/// The peer's message: data that was received and the task has not taken.
+/// The peer's message: received data that the task has not read yet.
 pub(super) struct Receiving {
     pub(super) informational: Interim,
     pub(super) buffer: ReceiveBuffer<Box<Error>>,

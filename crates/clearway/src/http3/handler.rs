@@ -60,8 +60,8 @@ pub trait Handler: Send {
         let _ = (stream, code);
     }
 
-    /// Returns the limits on how long the client may make no progress; `None`, the default, means
-    /// no limits.
+    /// Returns the limits on how long the client may go without making progress; `None`, the
+    /// default, means no limits.
     ///
     /// Called in each turn in which the connection has requests in progress.
     fn timeouts(&self) -> Option<Timeouts> {

@@ -8,11 +8,11 @@ use super::{Error, Timeouts};
 
 /// Receives notifications about a connection's requests and its end.
 pub(super) trait Listener: Send {
-    /// Returns whether responses are produced while the connection is processed, so that it has to
-    /// be processed again.
+    /// Returns whether responses are produced while the connection is processed, in which case it
+    /// has to be processed again.
     fn answers_here(&self) -> bool;
 
-    /// Returns the limits on how long clients may make no progress.
+    /// Returns the limits on how long clients may go without making progress.
     fn timeouts(&self) -> Option<Timeouts>;
 
     /// Called when requests are waiting in `shared`.

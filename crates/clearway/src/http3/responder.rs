@@ -82,7 +82,7 @@ impl Responder {
         self.send.inform(response)
     }
 
-    /// Sends the response, and waits until the transport has taken all of it.
+    /// Sends the response, and waits until the transport has accepted all of it.
     ///
     /// Content is omitted from responses that must not have any (responses to HEAD, 204 and 304).
     ///

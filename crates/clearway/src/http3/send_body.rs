@@ -28,9 +28,11 @@ const COPY: usize = 64 << 10;
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
-    /// Set if the entire message was passed on or canceled, so that dropping this has no effect.
+    /// Set if the entire message was passed on or canceled, in which case dropping this has no
+    /// effect.
     is_committed: bool,
-    /// Set if the message must not have content (RFC 9110 §6.4.1), so that content is omitted.
+    /// Set if the message must not have content (RFC 9110 §6.4.1), in which case content is
+    /// omitted.
     is_bodiless: bool,
     /// Whether the message is a response.
     is_response: bool,
@@ -161,7 +163,7 @@ impl SendBody {
         Some(AbortHandle { shared: Arc::downgrade(&self.shared), stream })
     }
 
-    /// Ends the message, and waits until the transport has taken all of it.
+    /// Ends the message, and waits until the transport has accepted all of it.
     ///
     /// # Errors
     /// Returns [`Error::Send`] if the content is shorter than the content-length field states, or
@@ -287,7 +289,7 @@ impl SendBody {
         })?
     }
 
-    /// Waits until the transport has taken the entire message.
+    /// Waits until the transport has accepted the entire message.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shared.act(|state, effects| match state.app.all.get_mut(self.key) {
             Some(exchange) => exchange.send.poll_over(context, effects),

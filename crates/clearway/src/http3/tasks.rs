@@ -97,7 +97,7 @@ impl App for Tasks {
         }
     }
 
-    /// Returns whether tasks have produced responses, so that there is more to move.
+    /// Returns whether tasks have produced responses, in which case another turn must follow.
     fn after(&mut self, news: News, connection: &Connection) -> bool {
         let listener = self.listener.as_mut().filter(|_| news.has_requests);
         let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());

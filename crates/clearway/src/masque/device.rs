@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// A device that sends and receives IP packets, such as a TUN device: the other end of a relay for IP
-/// tunnels.
+/// A device that sends and receives IP packets, such as a TUN device. A relay connects IP tunnels
+/// to it.
 ///
 /// One task at a time receives; any number of tasks send. A panic in a method ends the relay that
 /// called it, as a panic in any other task.
 pub trait IpDevice: Send + Sync + 'static {
-    /// Polls for the next packet that the device has for the tunnels. Only the waker of the last call
-    /// needs to be woken.
+    /// Polls for the next packet that the device has for the tunnels. Only the waker of the most
+    /// recent call needs to be woken.
     ///
     /// # Errors
     /// An error is permanent: the tunnels of the device end.

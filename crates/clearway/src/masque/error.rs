@@ -1,4 +1,4 @@
-//! Errors of tunnels.
+//! Tunnel errors.
 
 use core::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::http3::Error;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TunnelError {
-    /// The template cannot be expanded for the target.
+    /// The URI template cannot be expanded for the target.
     Template(ExpandError),
     /// The proxy does not support extended CONNECT (RFC 9220).
     Unsupported,
@@ -25,7 +25,7 @@ pub enum TunnelError {
     /// An IP tunnel was reset: the peer sent something invalid in it, or an IPv6 packet does not fit
     /// into it.
     Ip(IpTunnelError),
-    /// More addresses than an IP tunnel can have, or none.
+    /// The number of addresses is zero, or larger than an IP tunnel allows.
     TooManyAddresses,
     /// The HTTP/3 exchange or its connection failed.
     Http(Error),
@@ -80,7 +80,7 @@ impl From<Error> for TunnelError {
 pub enum RelayEnd {
     /// The client has closed the tunnel.
     Closed,
-    /// No datagram has passed for the idle timeout.
+    /// No datagram was relayed within the idle timeout.
     Idle,
     /// The tunnel has failed.
     Tunnel(TunnelError),

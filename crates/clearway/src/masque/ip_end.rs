@@ -18,13 +18,14 @@ use crate::http3::{
 pub(super) struct IpEnd {
     pub(super) flow: IpTunnel,
     datagrams: Datagrams,
-    /// This side of the stream, which stays open as long as the tunnel.
+    /// The sending half of the stream, which stays open as long as the tunnel.
     send: Option<SendBody>,
     body: RecvBody,
-    /// Content of the stream that was not processed yet.
+    /// Content of the stream that has not been processed yet.
     content: Bytes,
-    /// Capsules with addresses and routes that wait for room in the stream. While there are any, no
-    /// capsules of the peer are processed, so that a peer that does not read cannot add to them.
+    /// Queued capsules with addresses and routes, which the stream has no room for yet. While there
+    /// are any, the peer's capsules are not processed, so that a peer that does not read cannot add
+    /// to them.
     control: VecDeque<Bytes>,
     began: Instant,
 }
@@ -45,13 +46,14 @@ impl IpEnd {
         Timestamp::ORIGIN + self.began.elapsed()
     }
 
-    /// Returns the longest IP packet that can be sent now; `None` if capsules carry packets: the
-    /// connection has no DATAGRAM frames, or the peer's SETTINGS have not arrived yet.
+    /// Returns the longest IP packet that can be sent now; `None` if packets are sent in capsules
+    /// because the connection does not support DATAGRAM frames or the peer's SETTINGS have not
+    /// arrived yet.
     pub(super) fn max_packet(&self) -> Option<usize> {
         Some(self.datagrams.max_size()?.saturating_sub(ContextId::PAYLOAD.encoded_len()))
     }
 
-    /// Sends a capsule with addresses or routes: now, or as soon as the stream has room.
+    /// Sends a capsule with addresses or routes, now or as soon as the stream has room.
     pub(super) fn send_control(&mut self, capsule: Bytes) -> Result<(), TunnelError> {
         self.control.push_back(capsule);
         match self.poll_control(&mut Context::from_waker(Waker::noop())) {
@@ -61,7 +63,7 @@ impl IpEnd {
         }
     }
 
-    /// Polls until no capsule waits.
+    /// Polls until all queued capsules have been sent.
     fn poll_control(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TunnelError>> {
         let Some(send) = &mut self.send else {
             return Poll::Ready(Err(TunnelError::Closed));
@@ -73,7 +75,8 @@ impl IpEnd {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends an IP packet to the peer. Returns an ICMP message for its source if it was dropped.
+    /// Sends an IP packet to the peer. If the packet was dropped, returns an ICMP message for its
+    /// source.
     pub(super) fn send_packet(
         &mut self,
         packet: &[u8],
@@ -112,7 +115,7 @@ impl IpEnd {
         }
     }
 
-    /// Polls for what the peer has sent, and sends what waits. ICMP replies to the peer are sent
+    /// Polls for data from the peer, and sends queued capsules. ICMP replies to the peer are sent
     /// here. Returns `None` at the end of the tunnel.
     pub(super) fn poll_receive(
         &mut self,

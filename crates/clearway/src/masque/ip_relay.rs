@@ -22,13 +22,13 @@ use super::turns::{Turn, poll_turns};
 use super::{RelayEnd, TunnelError};
 use crate::http3::{Code, RecvBody, Responder};
 
-/// Maximum number of packets to relay in one direction before the other one has its turn.
+/// Maximum number of packets to relay in one direction before switching to the other direction.
 const BATCH: usize = 64;
 
 /// Time after which addresses are assigned to a client that has not requested any.
 const UNREQUESTED_AFTER: Duration = Duration::from_millis(300);
 
-/// Settings of a relay for one IP tunnel.
+/// Relay settings for one IP tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct IpRelayOptions {
@@ -42,7 +42,8 @@ pub struct IpRelayOptions {
     /// The origin of packets from the device: [`Origin::Local`] if it belongs to a kernel that routes
     /// and has decremented the hop limit, and [`Origin::Forwarded`] if the relay is the router.
     pub origin: Origin,
-    /// Assign addresses to a client that requests none soon after the tunnel was opened.
+    /// Whether to assign addresses to a client that does not request any soon after the tunnel is
+    /// opened.
     pub assigns_unrequested: bool,
 }
 
@@ -53,26 +54,26 @@ impl IpRelayOptions {
     }
 }
 
-/// What becomes of a packet from a client.
+/// What to do with a packet from a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It is passed to the device.
+    /// Pass the packet to the device.
     Pass,
-    /// It is dropped silently, for example because of a bandwidth limit.
+    /// Drop the packet silently, for example because of a bandwidth limit.
     Drop,
-    /// It is dropped, and reported to the client by ICMP as administratively prohibited.
+    /// Drop the packet, and report this to the client by ICMP as administratively prohibited.
     Prohibit,
 }
 
-/// The decisions of a proxy about one IP tunnel.
+/// A proxy's policy for one IP tunnel.
 pub trait IpRules: Send {
     /// Answers a request for an address (RFC 9484 §4.7.2), and makes the device receive packets for
-    /// it. An unspecified address in the request stands for any.
+    /// it. An unspecified address in the request stands for any address.
     fn assign(&mut self, request: &RequestedAddress) -> AssignedAddress;
 
-    /// Returns what becomes of a packet of `length` bytes from the client, which has passed the
-    /// checks of RFC 9484 §7.2.
+    /// Returns what to do with a packet of `length` bytes from the client. The packet has passed
+    /// the checks of RFC 9484 §7.2.
     fn check(&mut self, destination: IpAddr, length: usize) -> Verdict;
 
     /// Returns whether a packet of `length` bytes may be sent to the client.
@@ -235,7 +236,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
     }
 }
 
-/// Stands for the requests of a client that has sent none: any address of each IP version.
+/// The assumed requests of a client that has not sent any: any address of each IP version.
 const UNREQUESTED: [RequestedAddress; 2] = [
     RequestedAddress {
         request_id: 0,

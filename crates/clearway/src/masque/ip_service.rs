@@ -16,14 +16,14 @@ use super::router::{IpPort, IpRouter};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IpOptions {
-    /// The addresses for clients. The gateway of each prefix belongs to the proxy: the kernel must
-    /// route the prefixes to the device, without an address of its own in them.
+    /// The addresses for clients. The gateway address of each prefix belongs to the proxy: the
+    /// kernel must route the prefixes to the device, but must not have an address in them itself.
     pub pool: AddressPool,
-    /// The device of all tunnels. Its [`IpRouter::run`] has to be polled.
+    /// The device that all tunnels share. Its [`IpRouter::run`] has to be polled.
     pub router: IpRouter,
     /// Maximum number of addresses that a tunnel can have. The default is 2: one of each IP version.
     pub addresses_per_tunnel: usize,
-    /// The limits of packets that wait for a tunnel.
+    /// Limits on the packets queued for a tunnel.
     pub queue: QueueLimits,
 }
 
@@ -61,8 +61,8 @@ impl IpService {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the settings of a relay for a tunnel with this scope, whose name, if it has one, has
-    /// these addresses.
+    /// Returns the relay settings for a tunnel with this scope. If the scope contains a name,
+    /// `resolved` contains the name's addresses.
     pub(super) fn relay(&self, scope: &IpScope, resolved: &[IpAddr]) -> IpRelayOptions {
         let (has_v4, has_v6) = (self.own.v4.is_some(), self.own.v6.is_some());
         let routes = Routes::for_scope(scope, resolved, has_v4, has_v6);
@@ -74,15 +74,15 @@ impl IpService {
     }
 }
 
-/// The rules of one tunnel. Its addresses return to the pool when this is dropped.
+/// The policy for one tunnel. When this is dropped, the tunnel's addresses return to the pool.
 pub(super) struct TunnelRules<P> {
     pub(super) service: Arc<IpService>,
     pub(super) port: IpPort,
     pub(super) policy: Policy,
     pub(super) scope: IpScope,
-    /// Whether the client's bandwidth permits so many bytes.
+    /// Returns whether the client's bandwidth limit permits this number of bytes.
     pub(super) permits: P,
-    /// The addresses of the tunnel, also for the log.
+    /// The tunnel's addresses, shared with the log.
     pub(super) addresses: Arc<Mutex<Vec<IpAddr>>>,
 }
 

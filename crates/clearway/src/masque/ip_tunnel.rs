@@ -25,14 +25,14 @@ use crate::http3::{Client, Code};
 
 pub use clearway_masque::ip::Origin;
 
-/// The addresses from which a client reports errors to its own host, which may have no address yet:
-/// the IPv4 dummy address (RFC 7600 §4.8), and a link-local one.
+/// The source addresses of ICMP errors from a client to its own host, which may have no address
+/// yet: the IPv4 dummy address (RFC 7600 §4.8), and a link-local IPv6 address.
 const REPORTING: OwnAddresses = OwnAddresses {
     v4: Some(Ipv4Addr::new(192, 0, 0, 8)),
     v6: Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1)),
 };
 
-/// Maximum number of ignored datagrams to process before other tasks have their turn.
+/// Maximum number of ignored datagrams to process before yielding to other tasks.
 const BATCH: usize = 64;
 
 /// An IP tunnel through a proxy (RFC 9484).
@@ -108,8 +108,9 @@ impl Client {
 }
 
 impl IpTunnel {
-    /// Requests addresses (RFC 9484 §4.7.2). An unspecified address stands for any: `0.0.0.0/32`
-    /// and `::/128` request one of each IP version. The answer is an [`IpEvent::Assigned`].
+    /// Requests addresses (RFC 9484 §4.7.2). An unspecified address stands for any address:
+    /// `0.0.0.0/32` and `::/128` request one of each IP version. The answer is an
+    /// [`IpEvent::Assigned`].
     ///
     /// # Errors
     /// [`TunnelError::TooManyAddresses`] if `prefixes` is empty or has more than 256 entries. Other

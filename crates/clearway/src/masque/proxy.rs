@@ -20,20 +20,20 @@ use super::target_socket::{Outgoing, TargetSocket, with_outgoing};
 use super::turns::{Turn, poll_turns};
 use crate::http3::{Code, DatagramError, Datagrams, Error, RecvBody, Responder, SendBody};
 
-/// Maximum number of datagrams to relay in one direction before the other one has its turn.
+/// Maximum number of datagrams to relay in one direction before switching to the other direction.
 const BATCH: usize = 64;
 
-/// Time limit for passing the end of a tunnel to a client.
+/// Time limit for delivering the end of a tunnel's stream to the client.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RelayOptions {
-    /// Close the tunnel when no datagram has passed for this long. RFC 9298 §3.1 requires at least
-    /// two minutes.
+    /// The tunnel is closed when no datagram has been relayed for this long. RFC 9298 §3.1 requires
+    /// at least two minutes.
     pub idle_timeout: Duration,
-    /// The limits of datagrams that wait.
+    /// Limits on queued datagrams.
     pub queue: QueueLimits,
 }
 
@@ -44,7 +44,7 @@ impl Default for RelayOptions {
 }
 
 /// Accepts a UDP tunnel, and relays between it and `socket` until it ends. The socket must be
-/// connected to the target, so that it receives nothing from others.
+/// connected to the target, so that it receives nothing from other hosts.
 ///
 /// Until the target has sent something, only a few datagrams are sent to it
 /// ([`UnansweredGuard`]): a proxy must not help to flood hosts that do not want its datagrams.
@@ -114,7 +114,7 @@ struct Relay<P> {
     socket: TargetSocket,
     guard: UnansweredGuard,
     began: Instant,
-    /// When the last datagram passed.
+    /// When the last datagram was relayed.
     active_at: Instant,
     permits: P,
 }
@@ -186,7 +186,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
 }
 
 impl ClientEnd {
-    /// Polls for what the client has sent. Returns `None` at the end of the tunnel.
+    /// Polls for data from the client. Returns `None` at the end of the tunnel.
     fn poll_receive(
         &mut self,
         flow: &mut UdpFlow,
@@ -209,7 +209,7 @@ impl ClientEnd {
         }
     }
 
-    /// Sends what waits in `flow`. Datagrams that the connection cannot carry are dropped.
+    /// Sends what is queued in `flow`. Datagrams that the connection cannot carry are dropped.
     fn send(&mut self, flow: &mut UdpFlow) -> Result<(), TunnelError> {
         // Capsules are for connections without DATAGRAM frames, and until the client's SETTINGS have
         // arrived.

@@ -27,7 +27,7 @@ struct Shared {
     ports: Mutex<HashMap<IpAddr, Arc<Mutex<Queue>>>>,
 }
 
-/// The packets that wait for a tunnel.
+/// The packets queued for a tunnel.
 struct Queue {
     limits: QueueLimits,
     packets: VecDeque<Bytes>,
@@ -38,7 +38,8 @@ struct Queue {
     failed: Option<io::ErrorKind>,
 }
 
-/// Locks a mutex. No code that panics runs while one of this file is locked.
+/// Locks a mutex. Ignores poisoning, since no code that can panic runs while a mutex of this module
+/// is locked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -83,7 +84,7 @@ impl IpRouter {
         IpPort(Arc::new(Port { router: self.0.clone(), queue }))
     }
 
-    /// Returns the number of addresses that ports have.
+    /// Returns the number of addresses assigned to ports.
     pub fn addresses(&self) -> usize {
         lock(&self.0.ports).len()
     }
@@ -109,7 +110,7 @@ impl Shared {
 }
 
 impl Queue {
-    /// Appends a packet. Returns the waker of the task that waits.
+    /// Appends a packet. Returns the waker of the waiting task, if there is one.
     fn push(&mut self, packet: Bytes) -> Option<Waker> {
         self.bytes = self.bytes.saturating_add(packet.len());
         self.packets.push_back(packet);
@@ -136,8 +137,8 @@ impl Queue {
     }
 }
 
-/// The port of one tunnel at an [`IpRouter`]: a device that receives only the packets for the
-/// addresses of this port. A clone is another handle; the addresses are removed with the last one.
+/// One tunnel's port on an [`IpRouter`]: a device that receives only the packets for the addresses
+/// of this port. Clones refer to the same port; dropping the last one removes the addresses.
 #[derive(Clone)]
 pub struct IpPort(Arc<Port>);
 
@@ -147,8 +148,8 @@ struct Port {
 }
 
 impl IpPort {
-    /// Routes packets for `address` to this port. Returns `false` if another port has the address;
-    /// nothing changes then.
+    /// Routes packets for `address` to this port. Returns `false`, and changes nothing, if another
+    /// port has the address.
     pub fn add(&self, address: IpAddr) -> bool {
         let mut ports = lock(&self.0.router.ports);
         let queue = ports.entry(address).or_insert_with(|| self.0.queue.clone());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A device whose packets are in a list.
+/// An in-memory device.
 #[derive(Default)]
 struct Script {
     incoming: Mutex<VecDeque<Bytes>>,

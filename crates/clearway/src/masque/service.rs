@@ -31,8 +31,7 @@ use crate::http3::{Body, Code, Error, RecvBody, Responder};
 const NAME: &str = "clearway";
 /// Time limit for resolving a name, and for each attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Name of clients without authentication in limits: all of them share it with others at the same
-/// address.
+/// Name for clients without authentication whose address is unknown: they share their limits.
 const ANONYMOUS: &str = "anonymous";
 
 /// Settings of a [`Proxy`].
@@ -45,7 +44,7 @@ pub struct ProxyOptions {
     pub policy: Policy,
     /// The credentials of clients; `None` accepts all clients.
     pub credentials: Option<Arc<Credentials>>,
-    /// The limits of each client and of all together.
+    /// The limits of each client, and of all clients combined.
     pub limits: Limits,
     /// Settings of UDP tunnels.
     pub relay: RelayOptions,
@@ -70,7 +69,7 @@ struct Shared {
     began: Instant,
 }
 
-/// What became of a request, for logs and metrics.
+/// The outcome of a request, for logs and metrics.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Served {
@@ -86,9 +85,9 @@ pub struct Served {
     pub addresses: Vec<IpAddr>,
     /// The status of the response.
     pub status: StatusCode,
-    /// What was relayed from the client to the target.
+    /// Traffic relayed from the client to the target.
     pub to_target: Traffic,
-    /// What was relayed from the target to the client.
+    /// Traffic relayed from the target to the client.
     pub to_client: Traffic,
     /// Number of datagrams that were dropped.
     pub dropped: u64,
@@ -112,7 +111,7 @@ impl Refused {
     }
 }
 
-/// A tunnel that counts against the limits of its client until it is dropped.
+/// A tunnel that counts toward its client's limits until it is dropped.
 struct Counted {
     shared: Arc<Shared>,
     client: Arc<str>,
@@ -125,7 +124,7 @@ impl Drop for Counted {
 }
 
 impl Counted {
-    /// Returns whether the client's bandwidth permits `bytes` now.
+    /// Returns whether the client's bandwidth limit permits `bytes` now.
     fn permits(&self, bytes: usize) -> bool {
         let now = self.shared.now();
         self.shared.limiter().take(&self.client, bytes as u64, now).is_ok()
@@ -263,7 +262,7 @@ impl Proxy {
         Ok(Admitted::Ip(Box::new(IpAdmitted { service, scope, resolved, counted })))
     }
 
-    /// Returns the name of the client for limits.
+    /// Authenticates the client. Returns the name to which its limits apply.
     fn authenticate(
         &self,
         request: &Request<()>,
@@ -375,7 +374,7 @@ impl Proxy {
         .await
     }
 
-    /// Returns the addresses of a name that `check` permits.
+    /// Resolves a name. Returns those of its addresses that `check` permits.
     async fn lookup(
         &self,
         name: &str,
@@ -431,7 +430,7 @@ enum Admitted {
 struct IpAdmitted {
     service: Arc<IpService>,
     scope: IpScope,
-    /// The addresses of the name in the scope.
+    /// The addresses to which the scope's name resolved.
     resolved: Vec<IpAddr>,
     counted: Counted,
 }
@@ -503,7 +502,7 @@ fn refusal(error: &io::Error) -> Refused {
     Refused::of(kind, error)
 }
 
-/// Returns a tunnel's end as text.
+/// Describes how a tunnel ended.
 fn ended(end: &RelayEnd) -> String {
     match end {
         RelayEnd::Closed => "closed".to_owned(),

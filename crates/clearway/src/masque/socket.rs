@@ -1,4 +1,4 @@
-//! A UDP tunnel as the socket of an endpoint.
+//! A UDP tunnel used as an endpoint's socket.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -9,8 +9,8 @@ use clearway_io::{Batch, DatagramSocket, EcnCodepoint, Meta, SendOutcome};
 use super::{TunnelError, UdpTunnel};
 use crate::http3::{DatagramError, Error};
 
-/// A UDP tunnel as the socket of an endpoint, whose connections lead to the target of the tunnel.
-/// See [`Endpoint::client_over`](crate::Endpoint::client_over).
+/// A UDP tunnel used as an endpoint's socket: all datagrams go to the tunnel's target. See
+/// [`Endpoint::client_over`](crate::Endpoint::client_over).
 #[derive(Debug)]
 pub struct TunnelSocket {
     tunnel: UdpTunnel,
@@ -19,7 +19,7 @@ pub struct TunnelSocket {
 }
 
 impl UdpTunnel {
-    /// Returns a socket for an endpoint whose connections run inside of this tunnel.
+    /// Returns a socket for an endpoint whose connections run inside this tunnel.
     ///
     /// Connect the endpoint to `target`. If the proxy resolves the target's name, the address is only
     /// a name for the target: any will do. `local` is what the endpoint reports as its own address.

@@ -51,8 +51,8 @@ impl core::error::Error for TcpRelayError {
 }
 
 /// Accepts a TCP tunnel, and relays between it and `stream` until both directions are closed or one
-/// of the ends fails. A TCP FIN becomes the end of the stream (or FINAL_DATA), and the reverse; a
-/// reset becomes a reset with H3_CONNECT_ERROR, and the reverse.
+/// of the ends fails. A TCP FIN becomes the end of the stream (or FINAL_DATA), and a TCP reset
+/// becomes a reset with H3_CONNECT_ERROR; the same applies in the other direction.
 ///
 /// Returns the number of bytes to the target and to the client.
 ///

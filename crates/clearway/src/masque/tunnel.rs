@@ -25,9 +25,9 @@ pub struct UdpTunnel {
     /// This side of the stream, which stays open as long as the tunnel.
     send: Option<SendBody>,
     body: RecvBody,
-    /// Content of the stream that was not processed yet.
+    /// Content of the stream that has not been processed yet.
     content: Bytes,
-    /// Whether the connection cannot carry DATAGRAM frames, so that capsules are sent.
+    /// Whether payloads are sent in capsules because the connection cannot carry DATAGRAM frames.
     uses_capsules: bool,
 }
 

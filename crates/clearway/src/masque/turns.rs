@@ -1,11 +1,11 @@
-//! Turns of the two directions of a relay.
+//! Alternation between the two directions of a relay.
 
 use core::task::{Context, Poll};
 
 use super::error::RelayEnd;
 
-/// Maximum number of turns of both directions before other tasks have theirs. A client that sends
-/// faster than the relay can process must not keep it from noticing anything else.
+/// Maximum number of turns of both directions before the relay yields to other tasks. A client that
+/// sends faster than the relay can process must not keep it from noticing anything else.
 const TURNS: usize = 16;
 
 /// The result of a turn: more may follow, nothing is left, or the relay is over.

@@ -101,7 +101,8 @@ impl Runtime {
         Some(Entered { _context: handle.enter(), _gate: gate })
     }
 
-    /// Registers `waker` to be woken when the runtime ends, until the membership is dropped.
+    /// Registers `waker` to be woken when the runtime ends, until the returned membership is
+    /// dropped.
     pub(crate) fn join(&self, waker: &Waker) -> Membership {
         let key = self.0.life.tasks().insert(waker.clone());
         Membership { runtime: self.clone(), key }

@@ -91,7 +91,8 @@ fn nothing_is_left_when_waiting_is_over() {
     });
 }
 
-/// A connection is waited for from its start until its handles are dropped and it has ended.
+/// `wait_idle` waits for a connection from its start until its handles are dropped and it has
+/// ended.
 #[test]
 fn a_connection_that_is_in_use_is_waited_for() {
     run(async {
@@ -137,7 +138,7 @@ fn an_attempt_that_was_never_answered_is_not_waited_for() {
     });
 }
 
-/// `wait_idle` does not wait for an attempt that cannot be started either.
+/// `wait_idle` does not wait for a connection attempt that cannot be started.
 #[test]
 fn an_attempt_that_fails_is_not_waited_for() {
     run(async {
@@ -193,7 +194,7 @@ fn a_program_as_in_the_readme_tells_the_server_that_it_is_gone() {
     });
 }
 
-/// Readers copy programs from these texts, so the clients in them must close their connections.
+/// Readers copy programs from the documentation, so its clients must close their connections.
 #[test]
 fn the_clients_in_the_documentation_wait_before_they_end() {
     let texts = [

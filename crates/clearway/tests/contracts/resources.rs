@@ -64,7 +64,7 @@ fn a_runtime_that_shuts_down_ends_its_tasks_on_shards_without_a_panic() {
     run_program("resources::program_with_runtimes", None);
 }
 
-/// A task that continually waits for tokio timers. The sender is dropped with it.
+/// A task that continually waits for tokio timers. Dropping the task drops `alive`.
 async fn ticking(interval: Duration, alive: Sender<()>) {
     loop {
         tokio::time::sleep(interval).await;

@@ -101,7 +101,7 @@ fn full(text: &'static str) -> Response<Body> {
     Response::new(Body::full(text))
 }
 
-/// RFC 9114 §4.2 requires this; hyper does the same for HTTP/2.
+/// RFC 9114 §4.2 forbids connection-specific fields; hyper removes them for HTTP/2 too.
 #[test]
 fn connection_specific_fields_are_left_out_of_responses() {
     async fn answer(_: Request<RecvBody>) -> Response<Body> {

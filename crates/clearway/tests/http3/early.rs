@@ -116,7 +116,7 @@ impl Handler for Marks {
     }
 }
 
-/// Tests the same for a server that responds inside the shard.
+/// Tests that a server that responds inside the shard also gets no rejected requests.
 #[test]
 fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     run(async {

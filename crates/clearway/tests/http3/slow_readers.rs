@@ -78,7 +78,7 @@ fn content_of_unread_responses_is_not_produced() {
     });
 }
 
-/// The maximum windows limit not only the client's transport but its other buffers too.
+/// The maximum windows limit not only the client's transport but also its other buffers.
 #[test]
 fn small_windows_make_small_buffers() {
     const WINDOW: u64 = 64 << 10;

@@ -123,7 +123,7 @@ fn tunnels_that_are_given_up_close_the_connection() {
 }
 
 /// Tunnels that stay open occupy streams, of which a connection has a hundred; additional tunnels
-/// wait at the client. Unread datagrams are dropped.
+/// wait on the client. Unread datagrams are dropped.
 #[test]
 fn tunnels_that_stay_open_are_as_many_as_streams() {
     run(async {

@@ -1,4 +1,4 @@
-//! IP tunnels (RFC 9484), between a client and a proxy whose device is a list.
+//! IP tunnels (RFC 9484) between a client and a proxy with an in-memory device.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::support::{configs, loopback, run};
 
-/// A device that keeps what tunnels send, and receives what the test has put into it.
+/// A device that records packets from tunnels, and returns packets that the test has queued.
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<Ends>>);
 

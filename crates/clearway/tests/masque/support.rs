@@ -1,4 +1,4 @@
-//! A proxy, and clients of it.
+//! A proxy and its clients.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -98,7 +98,7 @@ impl Proxied {
         self.client.connect_udp(&self.template, &self::target(target)).await.unwrap()
     }
 
-    /// Waits until a relay has ended. Returns how.
+    /// Waits until a relay has ended. Returns its statistics and how it ended.
     pub(crate) async fn end(&self) -> (UdpStatistics, RelayEnd) {
         loop {
             if let Some(end) = self.ended.lock().unwrap().pop() {

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 
 use crate::support::{Proxied, Setup, configs, loopback, run};
 
-/// Starts a target that echoes.
+/// Starts an echo server, and returns its address.
 async fn echo() -> SocketAddr {
     let socket = UdpSocket::bind(loopback()).await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -138,7 +138,7 @@ fn a_silent_target_is_not_flooded() {
     });
 }
 
-/// Returns both ends of a QUIC connection inside of a tunnel.
+/// Returns both ends of a QUIC connection inside a tunnel.
 async fn inner(proxied: &Proxied) -> (Endpoint, Endpoint, Connection, Connection) {
     let (server, config) = configs(TransportConfig::default(), "inner");
     let server = Endpoint::server(loopback(), server).unwrap();

@@ -26,7 +26,7 @@ const PROTOCOL: &str = "paths";
 const PORT: u16 = 4433;
 /// Number of bytes per transfer; takes a second on a path of 40 Mbit/s.
 const SIZE: usize = 5_000_000;
-/// Time by which an event may delay a transfer, which otherwise takes one second.
+/// Maximum time that a transfer may take after the event; without an event, it takes one second.
 const BOUND: Duration = Duration::from_secs(10);
 
 const TRAFFIC: [&str; 4] = ["download", "upload", "both", "idle"];
@@ -105,7 +105,7 @@ fn try_one(hosts: &Hosts, fault: Fault, traffic: &str) -> Result<(), String> {
     }
 }
 
-/// Runs `work`, which must complete within twice the bound.
+/// Runs `work`, which must complete within 30 times [`BOUND`].
 fn within<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(BOUND * 30, work).await.expect("too slow") })

@@ -11,7 +11,8 @@ use clearway::{
 
 use crate::support::{Pair, code, identity, loopback, pattern, run};
 
-/// Enough for several flow control windows, so that the transfer outlasts the migrations.
+/// Number of bytes per transfer: several flow control windows, so that the transfer outlasts the
+/// migrations.
 const LENGTH: usize = 24 << 20;
 
 fn any_port() -> SocketAddr {

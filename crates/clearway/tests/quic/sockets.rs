@@ -1,4 +1,4 @@
-//! Endpoints over sockets that the program provides.
+//! Tests of endpoints over sockets that the program provides.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use tokio::net::UdpSocket;
 
 use crate::support::{Pair, loopback, pattern, run};
 
-/// A socket of tokio, with faults.
+/// A tokio socket with injected faults.
 struct Provided {
     socket: UdpSocket,
     local: SocketAddr,
-    /// Datagrams that are longer are refused.
+    /// Maximum size of a datagram in bytes; larger ones are rejected.
     limit: usize,
-    /// Every n-th datagram finds no room at first.
+    /// The first attempt to send every n-th datagram finds the socket full.
     full_every: usize,
     sent: Arc<AtomicUsize>,
     has_ended: Arc<AtomicBool>,

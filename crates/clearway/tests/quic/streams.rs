@@ -59,8 +59,8 @@ impl Observer for LoneEnds {
     }
 }
 
-/// This also holds when the shard sends as soon as it can, which is often between two writes of a
-/// task.
+/// Data and the end of the stream share a frame even if the shard sends as soon as it can, which is
+/// often between two writes of a task.
 #[test]
 fn data_and_the_end_are_sent_in_one_frame() {
     run(async {

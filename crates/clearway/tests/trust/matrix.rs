@@ -46,7 +46,7 @@ enum Outcome {
 /// can decrypt its ticket.
 type Row = (Option<Ca>, Policy, Policy, Outcome, Outcome);
 
-/// All pairs of policies of which the first one accepts the client.
+/// All pairs of policies in which the first policy accepts the client.
 #[rustfmt::skip]
 const POLICIES: [Row; 25] = [
     // client     before         after          session lost   session there

@@ -137,7 +137,7 @@ pub(in crate::http3) trait AppTurn {
         let _ = turn;
     }
 
-    /// Returns the limits on how long the peer may make no progress.
+    /// Returns the limits on how long the peer may go without making progress.
     fn timeouts(&self) -> Option<Timeouts>;
 
     /// Returns whether the application waits for the rest of the peer's message, if the message is
@@ -164,7 +164,7 @@ pub(in crate::http3) trait AppTurn {
         let _ = turn;
     }
 
-    /// Returns whether the application needs no more streams and has taken all requests.
+    /// Returns whether the application needs no more streams and has accepted all requests.
     fn is_idle(&self) -> bool {
         true
     }

@@ -14,8 +14,8 @@ use super::Core;
 pub(in crate::http3) struct Turn<'a> {
     pub(super) core: &'a mut Core,
     pub(super) streams: QuicStreams<'a>,
-    /// Whether the connection has ended. All received data is then passed on, regardless of its
-    /// size, which flow control has limited.
+    /// Whether the connection has ended. If so, all received data is passed on, regardless of its
+    /// size, which flow control has already limited.
     pub(super) is_draining: bool,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Turn<'a> {
         self.streams.connection()
     }
 
-    /// Returns whether the connection has ended, so that everything received must be read.
+    /// Returns whether the connection has ended, in which case everything received must be read.
     pub(in crate::http3) fn is_draining(&self) -> bool {
         self.is_draining
     }
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
 
     /// Sends the header section of a response and its first content in one write, which also ends
     /// the message if `is_last` is set. Returns the number of bytes of content that the transport
-    /// has taken, and whether the response is complete.
+    /// has accepted, and whether the response is complete.
     pub(in crate::http3) fn respond_with(
         &mut self,
         stream: u64,
@@ -116,7 +116,7 @@ impl<'a> Turn<'a> {
         Ok(sent)
     }
 
-    /// Sends content. Returns the number of bytes that the transport has taken.
+    /// Sends content. Returns the number of bytes that the transport has accepted.
     pub(in crate::http3) fn send_body(
         &mut self,
         stream: u64,

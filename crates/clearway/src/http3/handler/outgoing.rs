@@ -14,7 +14,7 @@ const SHORT: usize = 16 << 10;
 /// A body that is being sent.
 pub(super) struct Outgoing {
     source: Box<dyn BodySource>,
-    /// Content that was pulled from the source and that the transport has not taken.
+    /// Content that was pulled from the source but not yet accepted by the transport.
     rest: Bytes,
     /// Content that was pulled after `rest`.
     following: Bytes,
@@ -38,12 +38,12 @@ impl Outgoing {
         (self.rest.clone(), matches!(self.end, Some(None)) && self.following.is_empty())
     }
 
-    /// Removes the bytes of the first content that the transport has taken.
+    /// Removes the bytes of the first content that the transport has accepted.
     pub(super) fn advance(&mut self, taken: usize) {
         self.rest.advance(taken.min(self.rest.len()));
     }
 
-    /// Returns the number of bytes that were pulled and that the transport has not taken.
+    /// Returns the number of bytes that were pulled but not yet accepted by the transport.
     pub(super) fn held_bytes(&self) -> usize {
         self.rest.len() + self.following.len()
     }

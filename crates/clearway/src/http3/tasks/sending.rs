@@ -133,8 +133,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Reports flow control credit that a message left unused at its end to the tasks that are
-    /// waiting for credit.
+    /// Reports the credit left over by finished messages to the tasks that are waiting for flow
+    /// control credit.
     pub(super) fn share_returned_credit(&mut self, turn: &mut Turn<'_>) {
         if self.state.app.totals.sending.take_returned() {
             let keys: Vec<usize> = self.state.app.all.iter().map(|(key, _)| key).collect();
