@@ -36,9 +36,10 @@ pub struct Initial<'a> {
 pub enum Token {
     /// The client's address is validated.
     Valid,
-    /// The token proves nothing; it may be any token except one from a Retry.
+    /// The token does not validate the client's address. It may be any token except one from a
+    /// Retry.
     Unknown,
-    /// The token proves nothing; it is an invalid Retry token.
+    /// The token is an invalid Retry token.
     InvalidRetry,
 }
 
@@ -201,8 +202,8 @@ impl Gate {
 }
 
 /// Returns whether a datagram may begin a connection of version 1 or 2: it has at least 1,200
-/// octets and begins with an Initial packet whose Destination Connection ID has at least 8. Anyone
-/// can create such a datagram.
+/// octets, and begins with an Initial packet whose Destination Connection ID has at least 8 octets.
+/// Anyone can create such a datagram.
 pub fn is_first_flight(datagram: &[u8]) -> bool {
     datagram.len() >= MINIMUM_INITIAL_SIZE
         && initial(datagram).is_some_and(|it| it.destination.len() >= MINIMUM_ID_LEN)

@@ -305,7 +305,7 @@ impl Connection {
         })
     }
 
-    /// Like [`send_datagram`](Self::send_datagram), but waits until there is room.
+    /// Like [`send_datagram`](Self::send_datagram), but waits until the send queue has room.
     ///
     /// # Errors
     /// Fails if the datagram cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it

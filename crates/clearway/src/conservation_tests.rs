@@ -133,7 +133,7 @@ fn what_waits_at_the_end_is_still_counted() {
         given += u64::from(raw.client.send_datagram(Bytes::from(vec![0; 1000])).is_ok());
         raw.world.settle();
     }
-    // The transport has not taken these datagrams.
+    // The transport has not accepted these datagrams yet.
     let other = Raw::new(transport(false));
     for _ in 0..3 {
         other.client.send_datagram(Bytes::from(vec![0; 10])).unwrap();

@@ -37,7 +37,8 @@ impl SendStream {
         self.id
     }
 
-    /// Writes some of `data` as soon as there is room. Returns the number of bytes written.
+    /// Writes some of `data` as soon as the send buffer has room. Returns the number of bytes
+    /// written.
     ///
     /// # Errors
     /// Fails if nothing more can be written to the stream.
@@ -63,7 +64,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes all of `data` without copying it, as soon as there is room for some of it.
+    /// Writes all of `data` without copying it, as soon as the send buffer has room for some of it.
     ///
     /// # Errors
     /// Fails if nothing more can be written to the stream.
@@ -74,8 +75,8 @@ impl SendStream {
         poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
     }
 
-    /// Writes all of `data` without copying it, as soon as there is room for some of it, and ends
-    /// the stream.
+    /// Writes all of `data` without copying it, as soon as the send buffer has room for some of it,
+    /// and ends the stream.
     ///
     /// The last data and the end are sent in one frame; with [`write_all`](Self::write_all) and
     /// [`finish`](Self::finish) the end may need a separate packet.
@@ -95,8 +96,9 @@ impl SendStream {
         .await
     }
 
-    /// Waits until the peer's flow control allows more data than has been written and there is room
-    /// for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
+    /// Waits until the peer's flow control allows more data than has been written, and the send
+    /// buffer has room for it. Returns the number of bytes, at most `max`, and at least one unless
+    /// `max` is 0.
     ///
     /// A task that produces data only when it has credit buffers little for a peer that does not
     /// read.

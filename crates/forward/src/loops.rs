@@ -50,8 +50,8 @@ impl Loops {
         Self { seen: Vec::new(), hash: RandomState::new(), conflicts: 0, warned: None }
     }
 
-    /// Returns whether a copy of this datagram has recently arrived from another address. If not,
-    /// records the datagram.
+    /// Returns whether a copy of this datagram has recently arrived from an address other than
+    /// `from`.
     pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
         self.seen.resize(PLACES, None);
         let first = datagram.get(..FIRST.min(datagram.len()));

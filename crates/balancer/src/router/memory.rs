@@ -16,7 +16,7 @@ use crate::siphash::siphash13;
 use crate::{Pool, ServerKey};
 
 /// Lengths of connection IDs that are learned. Several connections may well have the same shorter
-/// ID; QUIC versions 1 and 2 have no longer ones.
+/// ID; QUIC versions 1 and 2 do not allow longer ones.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
 /// The keys of a connection: the ID that the server was observed to use, with which the entry is

@@ -140,7 +140,7 @@ fn unparsable() -> IdentityError {
 }
 
 /// Returns the start and end of a certificate's validity period. webpki reports them only in the
-/// error for a verification time outside the period, which it checks first.
+/// error for a verification time outside the period; it checks the time first.
 fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime), IdentityError> {
     let verify_at = |seconds| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));

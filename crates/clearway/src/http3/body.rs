@@ -275,7 +275,8 @@ enum Part {
 }
 
 impl BodySender {
-    /// Sends the next chunk of content without copying it, as soon as there is room.
+    /// Sends the next chunk of content without copying it, as soon as the channel to the body has
+    /// room.
     ///
     /// # Errors
     /// Fails if the message was canceled, so that the content is no longer needed.

@@ -79,7 +79,7 @@ pub trait Handler: Send {
 pub trait BodySource: Send {
     /// Returns the next content, ideally `wanted` bytes; `None` or an empty value at the end.
     ///
-    /// After a short piece, this may be called again before the transport has taken that piece.
+    /// After a short piece, this may be called again before the transport has accepted that piece.
     fn next(&mut self, wanted: usize) -> Option<Bytes>;
 
     /// Returns the trailer section. Called at the end of the content.

@@ -49,8 +49,8 @@ impl SendBody {
         Self { shared, key, is_committed: false, is_bodiless: false, is_response: true }
     }
 
-    /// Sends content without copying it, as soon as there is room. A chunk of any size is accepted
-    /// as a whole.
+    /// Sends content without copying it, as soon as the send buffer has room. A chunk of any size
+    /// is accepted as a whole.
     ///
     /// # Errors
     /// Returns [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the
@@ -115,7 +115,8 @@ impl SendBody {
         })
     }
 
-    /// Waits until there is room for content, so that it need not be produced or buffered earlier.
+    /// Waits until the send buffer has room for content, so that it need not be produced or
+    /// buffered earlier.
     ///
     /// # Errors
     /// Returns the same errors as [`write_chunk`](Self::write_chunk).
@@ -126,8 +127,9 @@ impl SendBody {
         .await
     }
 
-    /// Waits until the peer's flow control allows more content than has been written and there is
-    /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
+    /// Waits until the peer's flow control allows more content than has been written, and the send
+    /// buffer has room for it. Returns the number of bytes, at most `max`, and at least one unless
+    /// `max` is 0.
     ///
     /// A task that produces content only when it has credit buffers little for a peer that does not
     /// read. [`room`](Self::room) does not ensure this: there is always room for a first chunk,

@@ -62,7 +62,7 @@ pub enum Verdict {
     Pass,
     /// Drop the packet silently, for example because of a bandwidth limit.
     Drop,
-    /// Drop the packet, and report this to the client by ICMP as administratively prohibited.
+    /// Drop the packet, and report to the client by ICMP that it is administratively prohibited.
     Prohibit,
 }
 

@@ -28,7 +28,7 @@ pub struct IpOptions {
 }
 
 impl IpOptions {
-    /// Creates settings with defaults.
+    /// Creates settings with default values.
     pub fn new(pool: AddressPool, router: IpRouter) -> Self {
         // A TCP connection sends bursts as large as the congestion window, which a tunnel should
         // not lose.

@@ -1,4 +1,4 @@
-//! A proxy: checks requests for tunnels, opens sockets, and relays.
+//! A proxy: checks requests for tunnels, opens sockets, and relays traffic.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

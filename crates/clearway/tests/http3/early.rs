@@ -116,7 +116,8 @@ impl Handler for Marks {
     }
 }
 
-/// Tests that a server that responds inside the shard also gets no rejected requests.
+/// Tests that a server that responds inside the shard sees which requests arrived early, and gets
+/// none that is rejected with 425.
 #[test]
 fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     run(async {

@@ -321,7 +321,7 @@ fn a_finished_response_can_be_aborted() {
             let mut send = responder.start(Response::new(()));
             let abort = send.abort_handle().unwrap();
             send.write_chunk(content).await.unwrap();
-            // The transport has taken the entire response, but has not sent it.
+            // The transport has accepted the entire response, but has not sent it.
             send.finish().await.unwrap();
             let _ = send_handle.send(abort);
         });
