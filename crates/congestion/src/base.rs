@@ -25,8 +25,8 @@ pub(crate) struct Base {
     prr: Option<Prr>,
     /// HyStart++, which applies to the first slow start only.
     hystart: Option<HyStart>,
-    /// The remainder of the bytes acknowledged in conservative slow start, which are too few for a
-    /// byte of growth (law 6).
+    /// Bytes acknowledged in conservative slow start that do not yet add up to a byte of growth
+    /// (law 6).
     carry: u64,
     /// Whether the window is still the initial window, and nothing has been learned about the path.
     is_untouched: bool,
@@ -124,7 +124,7 @@ impl Base {
         self.episode.is_new_congestion(event)
     }
 
-    /// Returns whether the reason for a cut is only a CE mark in congestion avoidance: the queue
+    /// Returns whether the only reason for a cut is a CE mark in congestion avoidance: the queue
     /// that caused the mark is short, so a smaller reduction empties it (RFC 8511 §3). A loss in
     /// the same event requires the full reduction, and so does slow start, in which the window may
     /// be twice the path's capacity.
@@ -218,7 +218,8 @@ impl Base {
         if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
     }
 
-    /// Continues the reduction while the episode is open; after that, only the window applies.
+    /// Continues the proportional rate reduction while the recovery episode is open; after that,
+    /// only the window limits sending.
     fn reduce(&mut self, event: &Acknowledgement<'_>) {
         let (window, datagram) = (self.window, self.max_datagram_size());
         match &mut self.prr {

@@ -212,10 +212,10 @@ impl Bbr {
         self.set_window(sample.growing, sample.total_delivered);
     }
 
-    /// Returns the transmission time of one datagram at the bottleneck. A packet queued behind
-    /// another differs by this much from one that is not, and so does a large packet from a small
-    /// one: samples that are closer to each other do not indicate a queue, and change the
-    /// bandwidth-delay product by at most one datagram.
+    /// Returns the transmission time of one datagram at the bottleneck. The RTT of a packet queued
+    /// behind another differs by this much from that of one that is not, and so does the RTT of a
+    /// large packet from that of a small one: samples that are closer to each other do not indicate
+    /// a queue, and change the bandwidth-delay product by at most one datagram.
     fn rtt_resolution(&self) -> Duration {
         self.bandwidth.maximum().time_for(self.size()).unwrap_or_default()
     }

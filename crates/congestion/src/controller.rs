@@ -170,7 +170,7 @@ pub enum Suppressor {
 
 impl Suppressor {
     const COUNT: usize = 9;
-    /// All suppressors.
+    /// All variants, in declaration order.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Recovery,
         Self::NotLimited,
@@ -184,19 +184,19 @@ impl Suppressor {
     ];
 }
 
-/// The active suppressors, each with the round in which it began.
+/// The reasons why the window currently does not grow, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct Suppressors {
-    /// One bit per active suppressor, at its position in [`Suppressor::ALL`]. Using options would
+    /// One bit per active reason, at its position in [`Suppressor::ALL`]. Using options would
     /// double the size, and a snapshot is copied for every observer.
     active: u16,
-    /// The rounds in which suppressors began; zero for inactive ones.
+    /// The rounds in which the active reasons began; zero for inactive ones.
     since: [u64; Suppressor::COUNT],
 }
 
 impl Suppressors {
-    /// Sets whether `suppressor` is active in `round`. A suppressor that was already active keeps
-    /// its first round.
+    /// Sets whether `suppressor` is active in `round`. If it was already active, the round in which
+    /// it began is kept.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
         let since = if holds { self.since(suppressor).unwrap_or(round) } else { 0 };
         let bit = 1 << suppressor as u16;
@@ -210,7 +210,7 @@ impl Suppressors {
         holds.then_some(self.since[suppressor as usize])
     }
 
-    /// Returns the active suppressors, each with the round in which it began.
+    /// Returns the active reasons, each with the round in which it began.
     pub fn active(&self) -> impl Iterator<Item = (Suppressor, u64)> + '_ {
         Suppressor::ALL.into_iter().filter_map(|s| self.since(s).map(|round| (s, round)))
     }

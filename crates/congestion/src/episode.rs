@@ -1,5 +1,5 @@
-//! Decides when to respond to a loss, and when the losses of one cut are repaired (RFC 9002
-//! §7.3.2).
+//! Decides when to respond to a loss, and determines when the losses that caused a cut have been
+//! repaired (RFC 9002 §7.3.2).
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};

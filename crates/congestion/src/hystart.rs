@@ -39,7 +39,8 @@ pub(crate) enum SlowStartVerdict {
 
 #[derive(Clone, Copy, Debug, Pack)]
 pub(crate) struct HyStart {
-    /// The round ends when a packet sent after this one is acknowledged.
+    /// The boundary of the current round, which ends when a packet sent after this one is
+    /// acknowledged.
     round_end: SendIndex,
     last: Round,
     current: Round,
@@ -121,8 +122,8 @@ impl HyStart {
         }
     }
 
-    /// Returns the round's minimum round-trip time, if it has grown suspiciously since the previous
-    /// round.
+    /// Returns the round's minimum round-trip time, if it exceeds the previous round's by enough to
+    /// indicate a queue.
     fn delay_has_grown(&self) -> Option<Duration> {
         let current = self.current.minimum.filter(|_| self.current.is_sampled())?;
         let last = self.last.minimum?;

@@ -44,7 +44,7 @@ pub struct Limitation {
     /// Start of the current uninterrupted period in which data has waited for the window or the
     /// pacer.
     held_since: Option<Timestamp>,
-    /// Delay before `held_since` that was not reported to a controller yet.
+    /// Delay before `held_since` that has not yet been reported to a controller.
     held: Duration,
     /// The last round in which data was delayed.
     limited_round: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Held {
     pub was_limited: bool,
     /// Whether the window delayed data in this round or the previous one.
     pub was_window_limited: bool,
-    /// How long either of them has delayed data since the previous event.
+    /// How long the window or the pacer has delayed data since the previous event.
     pub limited_time: Duration,
 }
 
@@ -100,9 +100,9 @@ impl Limitation {
             permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
     }
 
-    /// Records that there was nothing to send and room in the window, but the pacer allows another
-    /// datagram only from `release` on. From then on, the sender is application-limited, although
-    /// it makes no attempt to send.
+    /// Records that there was nothing to send although the window allowed more, and that the pacer
+    /// allows another datagram only from `release` on. From then on, the sender is
+    /// application-limited, although it makes no attempt to send.
     pub fn on_waiting_for_data(&mut self, release: ReleaseTime) {
         self.application_limited_from = Some(release.deadline());
     }

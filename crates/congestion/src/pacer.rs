@@ -68,8 +68,8 @@ impl Pacer {
         self.set_capacity();
     }
 
-    /// Returns the bytes that may be sent in a burst: ten datagrams, or the rate's amount in a
-    /// millisecond if that is more, but then at most 256 KiB.
+    /// Returns the bytes that may be sent in a burst: ten datagrams, or, if that is more, a
+    /// millisecond's worth at the current rate, up to 256 KiB.
     pub fn burst(&self) -> u64 {
         self.at_once(BURST_DATAGRAMS)
     }

@@ -17,7 +17,7 @@ fn rate(bytes: u64) -> Option<Rate> {
     Some(Rate::from_bytes_per_second(bytes))
 }
 
-/// Returns a pacer in use whose bucket is empty at `now` and whose release a sender awaits.
+/// Returns a pacer whose bucket is empty at `now`, with a sender waiting for its release.
 fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     let mut pacer = Pacer::new(now, SIZE);
     assert_eq!(pacer.release(now, rate, SIZE), Ok(()));

@@ -100,10 +100,9 @@ pub(crate) enum Gap {
 /// Minimum number of readings for distinguishing loss from packets in transit by a trend.
 const TREND: usize = 6;
 
-/// Interprets the difference between counters that are not read simultaneously: packets that one of
-/// them has counted and the other has not yet are in transit. `differences` has the difference at
-/// each reading, relative to the first one. `on_the_way` is the maximum number in transit at any
-/// one reading.
+/// Interprets the difference between counters that are not read simultaneously: packets counted by
+/// only one of them so far are in transit. `differences` holds the difference at each reading,
+/// relative to the first one. `on_the_way` is the maximum number in transit at any one reading.
 ///
 /// The number of packets in transit fluctuates, but losses remain. The difference is a loss if it
 /// exceeds what two readings can have in transit, or if it is larger throughout the last third of

@@ -40,7 +40,7 @@ const DRIVER_SHARE: u32 = 200;
 /// Maximum number of devices whose drivers are queried.
 const MAX_DRIVERS: usize = 256;
 
-/// Returns the drops by reason.
+/// Returns the drop counts by kernel drop reason.
 type DropReasons = Box<dyn FnMut() -> Reading<Counters> + Send>;
 /// Returns the statistics of the driver of a device, by its name.
 type DriverStatistics = Box<dyn FnMut(&str) -> Reading<Driver> + Send>;
@@ -79,7 +79,7 @@ pub struct Collector {
     is_begun: bool,
 }
 
-/// Last results of the drivers' queries, by the device's name and index, and when to query them
+/// Latest results of driver queries, by the device's name and index, and when to query each driver
 /// again.
 #[derive(Default)]
 struct Drivers {

@@ -8,7 +8,7 @@ use crate::floor::Traffic;
 use crate::span::{Span, Table};
 use crate::{Cause, Certainty, Evidence, Finding, Missing, Reading, Snapshot, Stage, Unseen};
 
-/// Maximum number of listed inconsistencies, and maximum number of listed unseen parts.
+/// Maximum number of listed inconsistencies, and of listed parts that could not be read.
 const ODDITIES: usize = 32;
 const UNSEEN: usize = 64;
 
@@ -21,8 +21,8 @@ pub(crate) struct Examination<'a> {
     traffic: Traffic,
     /// Number of inconsistencies beyond the limit, which are not listed.
     omitted: usize,
-    /// Unseen parts beyond the limit, by stage: how many there are, and whether any of them may
-    /// hide losses.
+    /// Parts beyond the limit that could not be read, by stage: their number, and whether any of
+    /// them may hide losses.
     unlisted: BTreeMap<Stage, (usize, bool)>,
 }
 
@@ -53,8 +53,8 @@ impl<'a> Examination<'a> {
         oddities
     }
 
-    /// Records an unseen part of `stage` that cannot hide losses, and would only have explained
-    /// more.
+    /// Records a part of `stage` that could not be read. It cannot hide losses; it would only have
+    /// added detail.
     pub(crate) fn unseen(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: false });
     }
@@ -67,8 +67,7 @@ impl<'a> Examination<'a> {
             self.unseen.push(unseen);
             return;
         }
-        // Parts that may hide losses take precedence over those that would only have explained
-        // more.
+        // Parts that may hide losses take precedence over those that would only have added detail.
         let explanation = self.unseen.iter_mut().find(|it| !it.may_hide_loss);
         let left_out = match explanation.filter(|_| unseen.may_hide_loss) {
             Some(place) => std::mem::replace(place, unseen),
@@ -79,8 +78,8 @@ impl<'a> Examination<'a> {
         *may_hide_loss |= left_out.may_hide_loss;
     }
 
-    /// Returns all unseen parts in the order of their stages, and the number of omitted ones for
-    /// each stage.
+    /// Returns all parts that could not be read, in the order of their stages, and the number of
+    /// omitted ones for each stage.
     pub(crate) fn take_unseen(&mut self) -> Vec<Unseen> {
         let mut all = std::mem::take(&mut self.unseen);
         for (stage, (count, may_hide_loss)) in std::mem::take(&mut self.unlisted) {
@@ -91,7 +90,7 @@ impl<'a> Examination<'a> {
         all
     }
 
-    /// Records an unseen part of `stage` that may hide losses.
+    /// Records a part of `stage` that could not be read and may hide losses.
     pub(crate) fn blind(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: true });
     }

@@ -115,7 +115,7 @@ impl Traffic {
     }
 
     /// Returns whether this many packets, which may have been lost at a stage, are too few to
-    /// affect a verdict. From the IP stage on, they would have been rejected.
+    /// affect a verdict. From the IP stage on, the floor for rejected packets applies.
     pub(crate) fn is_little(&self, stage: Stage, packets: u64) -> bool {
         let floor = if stage < Stage::Ip { LOST } else { REFUSED };
         !floor.is_reached(packets, self.seconds, self.share(stage, packets))
@@ -150,8 +150,8 @@ fn kind(finding: &Finding) -> Kind {
     (Level::of(*stage), cause.is_refusal(), cause.is_stray(), *consequence_of)
 }
 
-/// Returns the share of arrivals that were lost at the finding's own socket, if they were measured.
-/// A stopped reader reads nothing.
+/// Returns the share of arrivals that were lost at the finding's own socket, if it was measured.
+/// For a stopped reader, which reads nothing, the share is 1.
 fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     if matches!(finding.cause, Cause::Starved(_, Starvation::Stopped)) {
         return Some(1.0);

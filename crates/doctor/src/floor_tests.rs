@@ -5,7 +5,7 @@ use crate::{
     Application, Cause, Outcome, Reading, Scope, Snapshot, SocketKey, Stage, diagnose, diagnose_for,
 };
 
-/// Adds one or two port scans per second.
+/// Adds two stray packets per second, as from a port scan.
 fn scan(it: &mut Parts<'_>, step: u64) {
     if step % 10 < 2 {
         stray(it, 1);
@@ -255,7 +255,8 @@ fn a_filter_and_a_full_queue_of_its_own_are_a_servers_loss() {
     assert_eq!(verdict.findings[0].stage, Stage::Application, "{verdict}");
 }
 
-/// Unseen parts elsewhere do not matter to a server; unseen sockets of its own do.
+/// Unreadable parts elsewhere do not affect the verdict on a server; unreadable sockets of its own
+/// do.
 #[test]
 fn a_server_is_sure_of_itself_while_it_sees_its_own_sockets() {
     let mut snapshots = served(|_, _| {});

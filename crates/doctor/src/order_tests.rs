@@ -363,7 +363,7 @@ fn what_is_left_out_of_a_list_is_counted() {
     assert_eq!((finding.lost, sum), (30, 30), "{:?}", finding.evidence);
 }
 
-/// Parts that would only have explained more must not displace a part where losses may hide.
+/// Parts that would only have added detail must not displace a part that may hide losses.
 #[test]
 fn a_part_where_losses_may_hide_replaces_an_explanation_in_a_full_list() {
     let snapshots = before_and_after(with_devices(100), |after| {
@@ -400,8 +400,8 @@ fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
     }
 }
 
-/// Queueing disciplines of two devices; on one device there are two of them, of which one includes
-/// the other's drops.
+/// Queueing disciplines of two devices; one device has two of them, one of which includes the drops
+/// of the other.
 #[test]
 fn queueing_disciplines_are_counted_by_device() {
     let snapshots = before_and_after(

@@ -106,8 +106,8 @@ pub(crate) struct Measured {
     /// Maximum number of datagrams dropped in one burst, which ends when the queue is seen less
     /// than half full.
     pub(crate) longest_run: u64,
-    /// Number of samples during the overflow with the queue at least half full, and number of the
-    /// other samples during the overflow.
+    /// Number of samples during the overflow with the queue at least half full, and number of those
+    /// with the queue less than half full.
     pub(crate) full: u64,
     pub(crate) not_full: u64,
     /// Seconds during the overflow in which the reader was prevented from running.
@@ -260,8 +260,8 @@ struct KeptOff {
     off: f64,
     throttled: f64,
     drops: f64,
-    /// Estimated number of datagrams that the reader missed in that time, at its usual rate; `None`
-    /// if the rate is unknown.
+    /// Estimated number of datagrams that the reader missed while it was prevented from running, at
+    /// its usual rate; `None` if the rate is unknown.
     missed: Option<f64>,
 }
 
@@ -280,9 +280,9 @@ impl KeptOff {
         Some(Self { seconds, off, throttled, drops, missed })
     }
 
-    /// Returns whether the reader could have read all lost datagrams in that time. If this socket's
-    /// reads are unknown, it is sufficient that the reader was prevented from running for most of
-    /// the time.
+    /// Returns whether the reader could have read all lost datagrams in the time in which it was
+    /// prevented from running. If this socket's reads are unknown, it is sufficient that this was
+    /// most of the time.
     fn explains_all(&self) -> bool {
         match self.missed {
             Some(missed) => self.off > 0.0 && missed >= self.drops,
@@ -290,7 +290,8 @@ impl KeptOff {
         }
     }
 
-    /// Returns whether the reader could have read twice the number of lost datagrams in that time.
+    /// Returns whether the reader could have read twice the number of lost datagrams in the time in
+    /// which it was prevented from running.
     fn explains_twice(&self) -> bool {
         self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
     }
@@ -363,9 +364,9 @@ fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
 /// 64-bit machine.
 const LEAST_CHARGE: u64 = 512;
 
-/// Returns the bytes charged per datagram, if they are the same for all datagrams. Each length of
-/// the queue is then a multiple of them. In nine of ten cases, four different lengths have no
-/// larger common divisor by chance.
+/// Returns the bytes charged per datagram, if the charge is the same for all datagrams: every queue
+/// length is then a multiple of it. In nine of ten cases, four different lengths have no larger
+/// common divisor by chance.
 fn charge(samples: &[Sample]) -> Option<f64> {
     let lengths: std::collections::BTreeSet<u64> =
         samples.iter().map(|it| it.queue).filter(|queue| *queue > 0).collect();

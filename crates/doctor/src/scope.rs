@@ -26,7 +26,7 @@ pub enum Scope {
         port: Option<u16>,
     },
     /// A process that examines itself: its own sockets and its [own counters](crate::Application).
-    /// Counters of the whole namespace, which include losses of other processes, do not count.
+    /// Counters of the whole namespace, which include losses of other processes, are ignored.
     Own {
         /// The process ID.
         process: u32,
@@ -82,8 +82,8 @@ impl Scope {
         !sockets.any(|(_, socket)| port_of(&socket.local) == Some(port))
     }
 
-    /// Returns whether an unseen part matters in this scope. For a process that examines itself,
-    /// losses of other processes before its sockets do not matter.
+    /// Returns whether a part that could not be read matters in this scope. For a process that
+    /// examines itself, losses of other processes before its sockets do not matter.
     pub(crate) fn needs(self, unseen: &Unseen) -> bool {
         match self {
             Self::Host | Self::Sockets { .. } => true,
@@ -91,8 +91,8 @@ impl Scope {
         }
     }
 
-    /// Returns whether a process that examines itself does not see its own sockets, so that losses
-    /// may be hidden there.
+    /// Returns whether a process that examines itself does not see its own sockets, in which case
+    /// losses may be hidden there.
     pub(crate) fn is_blind(self, examination: &Examination<'_>) -> bool {
         let Self::Own { process } = self else { return false };
         own_sockets(examination, process).is_empty()
@@ -113,8 +113,9 @@ fn sockets_at<'a>(
     at.into_iter()
 }
 
-/// Returns whether a socket may belong to a process. The process that reads a socket is not always
-/// known, and the owner of a socket that was not seen is not running.
+/// Returns whether a socket may belong to a process. If the process that reads the socket is
+/// unknown, this depends on the owners of the sockets at its address; a socket without known owners
+/// may belong to any process.
 fn may_be_of(
     examination: &Examination<'_>,
     process: u32,

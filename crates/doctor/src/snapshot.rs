@@ -117,8 +117,8 @@ pub struct Device {
     pub driver: Reading<Driver>,
     /// Whether an XDP program is attached.
     pub has_xdp: bool,
-    /// Whether an XDP program is attached in generic mode (outside of the driver), so that the
-    /// driver's statistics do not count its drops.
+    /// Whether an XDP program is attached in generic mode (outside of the driver), in which case
+    /// the driver's statistics do not count its drops.
     #[serde(default)]
     pub has_generic_xdp: bool,
 }
@@ -196,17 +196,19 @@ pub struct Backlog {
 /// The protocol counters, named as in `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6`.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Protocols {
-    /// `Ip:` of `snmp`.
+    /// The `Ip:` counters of `/proc/net/snmp`.
     pub ip: Counters,
-    /// `IpExt:` of `netstat`.
+    /// The `IpExt:` counters of `/proc/net/netstat`.
     pub ip_ext: Counters,
-    /// `TcpExt:` of `netstat`; its `IPReversePathFilter` counts packets of all IP protocols.
+    /// The `TcpExt:` counters of `/proc/net/netstat`; `IPReversePathFilter` counts packets of all
+    /// IP protocols.
     pub tcp_ext: Counters,
-    /// `Icmp:` of `snmp`.
+    /// The `Icmp:` counters of `/proc/net/snmp`.
     pub icmp: Counters,
-    /// `Udp:` of `snmp`.
+    /// The `Udp:` counters of `/proc/net/snmp`.
     pub udp: Counters,
-    /// `snmp6`, if IPv6 is available; names begin with `Ip6`, `Icmp6`, `Udp6`.
+    /// The counters of `/proc/net/snmp6`, if IPv6 is available; their names begin with `Ip6`,
+    /// `Icmp6` or `Udp6`.
     pub ipv6: Option<Counters>,
 }
 

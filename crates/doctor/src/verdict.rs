@@ -108,7 +108,7 @@ impl Stage {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// Packets were dropped by the device or its driver, or found no room there.
+    /// The device or its driver dropped packets, or had no room for them.
     DeviceReceive,
     /// An XDP program dropped the packets, or failed to redirect them.
     Xdp,
@@ -132,7 +132,7 @@ pub enum Cause {
     ConntrackFull,
     /// No socket is bound to the port: the packets are stray.
     NoSocket,
-    /// The checksum of packets was bad.
+    /// Packets had a bad checksum.
     BadChecksum,
     /// The length field does not match the packet.
     BadLength,
@@ -254,7 +254,7 @@ pub struct Finding {
     /// Packets lost per second.
     pub per_second: f64,
     /// Share of lost packets, from 0 to 1, among those that reached this stage, or among the
-    /// arrivals at a socket if these were measured. `None` until everything is counted.
+    /// arrivals at a socket if these were measured. `None` until all findings have been collected.
     #[serde(default)]
     pub share: Option<f64>,
     /// Whether the loss is large enough to determine the outcome: at least 1 packet in 1,000 and 1
@@ -270,17 +270,17 @@ pub struct Finding {
     pub actions: Vec<Action>,
 }
 
-/// A stage that could not be seen.
+/// A part of a stage that could not be read, and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unseen {
-    /// The stage that was not or not completely seen.
+    /// The stage that could not be read completely.
     pub stage: Stage,
-    /// One sentence that states what was not seen and why.
+    /// One sentence that states what could not be read and why.
     pub why: String,
     /// The requirement for making the part visible (a privilege, a namespace), if it can be made
     /// visible.
     pub needed: Option<String>,
-    /// Whether losses may be hidden there. If not, the part would only have explained more.
+    /// Whether losses may be hidden there. If not, the part would only have added detail.
     #[serde(default)]
     pub may_hide_loss: bool,
 }

@@ -27,8 +27,8 @@ fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
     (sender, lost)
 }
 
-/// Row 1, as published: the window is two datagrams after heavy loss, every ACK empties the flight,
-/// and the next flight is sent immediately.
+/// The published collapse (row 1): the window is two datagrams after heavy loss, every ACK empties
+/// the flight, and the next flight is sent immediately.
 #[test]
 fn the_death_spiral_does_not_begin() {
     for algorithm in LOSS_BASED {

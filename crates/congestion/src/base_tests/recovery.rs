@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::testing::{Fate, LOSS_BASED, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase};
 
-/// Sends a full flight of which the first `lost` packets are lost. Each other packet is
+/// Sends a full flight, of which the first `lost` packets are lost. Each remaining packet is
 /// acknowledged by a separate event, followed by a call of `after_each`. A packet's loss is
 /// detected when the third packet after it arrives.
 fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
@@ -272,7 +272,8 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Decides the outcome of packets that were sent before the window reduction at the index `cut`.
+/// Decides the outcome of packets that were sent before the window was reduced, that is, before the
+/// send index `cut`.
 fn play(sender: &mut Sender, cut: u64, event: Event) {
     let mark = Report { ce_marked: 1, ..Report::default() };
     // The number of oldest packets affected, their outcome, and the outcome of the last packet.

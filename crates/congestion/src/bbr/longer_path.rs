@@ -27,13 +27,12 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// Flows whose model is right keep at most this many times their bandwidth-delay product in flight,
 /// so their queues raise the RTT to at most this many times the minimum.
 const LONGEST: Gain = BbrState::ProbeUp.window_gain();
-/// The fraction of the RTT above which ProbeRTT has not shortened it: midway between half of the
-/// RTT (half of the data in flight was removed from the bottleneck's queue) and the full RTT.
+/// ProbeRTT has not shortened the RTT if at least this fraction of it remains: midway between half
+/// (half of the data in flight was removed from the bottleneck's queue) and all of it.
 const STAYED: Gain = Gain(75);
 
-/// The multiple of the in-flight data that could have been delivered within the RTT at the known
-/// bandwidth, from which on the flow's own queue does not explain the RTT, unless the bandwidth
-/// fell by a third.
+/// The flow's own queue does not explain the RTT if the known bandwidth could have delivered more
+/// than this multiple of the data in flight within the RTT, unless the bandwidth fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
 /// [`LONGEST`] minus 100 %, that is, only the part caused by queueing.
@@ -50,12 +49,12 @@ pub(super) struct LongerPath {
     /// The maximum round-trip time of this round.
     greatest: Duration,
     samples: u32,
-    /// Whether every sample of this round was longer than queues explain.
+    /// Whether every sample of this round was too long to be explained by queues.
     is_longer: bool,
     /// The minimum round-trip time of the last round.
     last_round: Option<Duration>,
-    /// Whether the current ACK ended a round in which every RTT sample was longer
-    /// than queues explain.
+    /// Whether the current ACK ended a round in which every RTT sample was too long to be explained
+    /// by queues.
     is_suspected: bool,
     /// When the newest packet of the last sample was sent, and the RTT of that sample.
     last: Option<(Timestamp, Duration)>,
@@ -66,7 +65,7 @@ pub(super) struct LongerPath {
     probe: Probe,
 }
 
-/// A ProbeRTT.
+/// One ProbeRTT: the bytes in flight before it, and the round-trip times before and during it.
 #[derive(Clone, Debug, Default, Pack)]
 struct Probe {
     /// The bytes in flight when the ProbeRTT began.
@@ -78,7 +77,7 @@ struct Probe {
 }
 
 impl LongerPath {
-    /// Records an RTT sample, and whether it is longer than queues explain.
+    /// Records an RTT sample, and whether it is too long to be explained by queues.
     pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
         self.is_suspected = is_round_start && self.has_jumped && self.is_longer && self.is_steady();
         if is_round_start {
@@ -164,8 +163,8 @@ impl Bbr {
         self.minimum_rtt.minimum().is_some_and(|minimum| rtt > LONGEST.of_time(minimum))
     }
 
-    /// Returns the round-trip time of the longer path that this ProbeRTT measured: less than half
-    /// of the earlier data was in flight, and the round trip stayed the same.
+    /// Returns the round-trip time of the longer path that this ProbeRTT measured: at most half of
+    /// the earlier data was in flight, and the round-trip time did not become much shorter.
     pub(super) fn longer_rtt(&self) -> Option<Duration> {
         let probe = &self.longer_path.probe;
         let measured = probe.least?;

@@ -14,7 +14,7 @@ const MINIMUM_RTT_LIFETIME: u32 = 2;
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// A ProbeRTT runs at most once in this many round trips; it takes at least one of them itself.
 const PROBE_RTT_ROUND_TRIPS: u32 = 5;
-/// The number of rounds over which the ACK aggregation is maximized once the pipe has been full
+/// The length of the max filter for ACK aggregation in rounds, once the pipe has been full
 /// (BBR.ExtraAckedFilterLen).
 pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 
@@ -111,7 +111,7 @@ impl MinimumRtt {
     }
 }
 
-/// The ACK aggregation: how many more bytes were acknowledged together than the bandwidth explains
+/// The degree of ACK aggregation: the bytes acknowledged in excess of what the bandwidth explains
 /// (BBR.extra_acked).
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Aggregation {

@@ -21,7 +21,8 @@ pub(super) struct ProbeRtt {
     /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms
     /// later.
     pub(super) reached_at: Option<Timestamp>,
-    /// Whether a round has passed since then (BBR.probe_rtt_round_done).
+    /// Whether a round has passed since the bytes in flight fell to ProbeRTT's window
+    /// (BBR.probe_rtt_round_done).
     is_round_done: bool,
     /// Whether ProbeRTT interrupted a bandwidth probe.
     interrupted_probe: bool,

@@ -6,7 +6,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
-/// The minimum to which shorter round-trip times are rounded up, as in the transport.
+/// The minimum round-trip time; shorter ones are rounded up to it, as in the transport.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
 /// The draft's RS, together with the state of connection C after the ACK.
@@ -25,8 +25,8 @@ pub(super) struct Sample {
     /// The round-trip time of `newest` (RS.rtt).
     pub(super) rtt: Duration,
     pub(super) newly_acked: u64,
-    /// The part of those bytes that may make the window grow: zero unless the window was fully used
-    /// (RFC 9002 §7.8).
+    /// The part of `newly_acked` that may make the window grow: zero unless the window was fully
+    /// used (RFC 9002 §7.8).
     pub(super) growing: u64,
     /// Total bytes delivered (C.delivered).
     pub(super) total_delivered: u64,

@@ -12,7 +12,7 @@ fn rtt(milliseconds: u64) -> RttSnapshot {
     RttSnapshot { latest: rtt, smoothed: rtt, minimum: rtt, variation: rtt / 2, is_new: true }
 }
 
-/// Row 121: the first round-trip time determines the first rate, and there is no rate before it.
+/// The first round-trip time determines the first rate, and there is no rate before it (row 121).
 #[test]
 fn the_first_rate_is_the_initial_window_in_the_first_round_trip_time() {
     let mut bbr = Bbr::new(&parameters_of(1));

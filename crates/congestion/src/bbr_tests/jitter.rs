@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns a path with 20 Mbit/s, an individual delay of 1 to 31 ms for each packet, and a queue of
-/// 100 kB.
+/// Returns a path with a rate of 20 Mbit/s, an individual delay of 1 to 31 ms for each packet, and
+/// a queue of 100 kB.
 fn jittery_path(seed: u64) -> Path {
     let mut link = Link::new(Some(megabits(20)), ms(1), 100_000, seed);
     link.jitter = ms(30);
@@ -62,8 +62,7 @@ fn a_few_late_packets_add_little() {
     }
 }
 
-/// The queue has twenty bandwidth-delay products, which Startup fills, and the jitter preserves the
-/// order.
+/// Startup fills a queue of twenty bandwidth-delay products, and the jitter preserves the order.
 #[test]
 fn neither_a_queue_nor_jitter_in_order_is_taken_for_reordering() {
     for seed in 0..20 {

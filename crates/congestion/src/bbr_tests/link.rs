@@ -27,7 +27,7 @@ pub(super) struct Link {
     pub(super) policer: Option<Policer>,
     /// The interval of ACK aggregation: ACKs arrive only at multiples of it.
     pub(super) aggregation: Option<Duration>,
-    /// The number of packets per ACK; a missing ACK is sent after 25 ms.
+    /// The number of packets per ACK; after 25 ms, an ACK is sent for fewer packets.
     pub(super) acknowledge_every: u64,
     /// A range of packets, and the duration by which they are delayed.
     pub(super) late: Option<(Range<u64>, Duration)>,

@@ -63,7 +63,7 @@ fn the_published_collapse_ends_within_a_second_seeds_to_200() {
     assert_collapses_end_in_time(100..200, Duration::ZERO);
 }
 
-/// M8: round trips of 8.5 to 11.5 ms instead of 10.
+/// The round-trip times vary from 8.5 to 11.5 ms instead of being 10 ms (M8).
 #[test]
 fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
@@ -150,7 +150,7 @@ fn a_flow_recovers_from_any_disturbance() {
     }
 }
 
-/// Row 114: the 1 % margin must not let the bandwidth estimate decay.
+/// The 1 % margin must not let the bandwidth estimate decay (row 114).
 #[test]
 fn a_minute_of_steady_state_uses_the_link() {
     let mut path = path_with(megabits(10), ms(30), 1.0, 3);
@@ -160,7 +160,8 @@ fn a_minute_of_steady_state_uses_the_link() {
     assert_estimates(&path, megabits(10));
 }
 
-/// M6. At 2 s, the duration of ProbeRTT, two rounds every five seconds, is no longer negligible.
+/// At a round-trip time of 2 s, ProbeRTT takes two of about seven round trips, which is no longer
+/// negligible (M6).
 #[test]
 fn round_trip_times_from_50_microseconds_to_2_seconds_are_supported() {
     let cases = [
@@ -180,7 +181,7 @@ fn round_trip_times_from_50_microseconds_to_2_seconds_are_supported() {
     }
 }
 
-/// L7: the rate rises or falls tenfold, at any point of the cycle.
+/// The rate rises or falls tenfold, at any point of the cycle (L7).
 #[test]
 fn the_rate_follows_the_path() {
     for seed in 0..12 {
@@ -199,7 +200,8 @@ fn the_rate_follows_the_path() {
     }
 }
 
-/// A rate of one packet in many seconds, as results from long silences, rises immediately.
+/// A rate of one packet in many seconds, which long periods without packets can cause, rises
+/// immediately.
 #[test]
 fn the_minimum_rate_is_a_packet_per_round_trip() {
     let mut path = path();
@@ -234,7 +236,7 @@ fn a_long_lived_application_limited_flow_keeps_its_estimate() {
     assert_eq!(path.lost_bytes, lost);
 }
 
-/// L5: no phase outlasts its bound while data waits.
+/// No phase outlasts its bound while data waits (L5).
 #[test]
 fn every_phase_ends() {
     for seed in 0..8 {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::bbr::longer_path::LongerPath;
 
-/// Returns a path with 20 Mbit/s, 8 ms and a buffer of 450 kB, in ProbeBW.
+/// Returns a path with 20 Mbit/s, a round-trip time of 8 ms and a buffer of 450 kB, whose flow is
+/// in ProbeBW.
 fn short_path(seed: u64) -> Path {
     let mut path = Path::new(Link::new(Some(megabits(20)), ms(4), 450_000, seed), seed);
     path.run_for(ms(2000));
@@ -82,8 +83,8 @@ fn jitter_beyond_the_round_trip_is_not_taken_for_a_longer_path() {
     assert!(!wants_probe(3), "47 ms at most");
 }
 
-/// Other flows build a queue of 450 kB during the flow, as fast as possible by sending at twice the
-/// bottleneck's rate.
+/// While the flow runs, other flows build a queue of 450 kB as fast as possible, by sending at
+/// twice the bottleneck's rate.
 #[test]
 fn a_queue_built_by_other_flows_is_not_taken_for_a_longer_path() {
     let grows_by = |step: u64| {

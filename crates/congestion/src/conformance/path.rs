@@ -77,7 +77,7 @@ pub(super) struct Path {
     round_began_at: u64,
     /// When the next datagram becomes available.
     offered_at: Timestamp,
-    /// When a probe is sent after a period of silence, and how many probes have been sent.
+    /// When the probe timeout expires, and how many probes have been sent.
     probe_at: Option<Timestamp>,
     probes: u32,
     /// Losses of packets sent before this index belong to congestion that the controller has

@@ -126,7 +126,7 @@ impl Curve {
 }
 
 /// Returns the part of the gap to the target that is closed when `windows` windows are
-/// acknowledged. It equals what very many small acknowledgments would close together, each
+/// acknowledged. It equals the total that very many small acknowledgments would close, each
 /// `(target - cwnd) / cwnd` per datagram (§4.4, §4.5), so the number of acknowledgments does not
 /// matter (law 6, row 16).
 ///

@@ -95,8 +95,8 @@ impl Path {
         self.controller.on_sent(&sent(&burst, packets), self.in_flight);
     }
 
-    /// Acknowledges the oldest burst, except for one packet if the packet `lost` is in it. Returns
-    /// whether it is.
+    /// Acknowledges the oldest burst, except for one packet if the burst contains the packet
+    /// `lost`. Returns whether it does.
     fn step(&mut self, lost: u64) -> bool {
         let burst = self.flight.pop_front().expect("something is always in flight");
         self.now = self.now.max(burst.sent_at + self.rtt);

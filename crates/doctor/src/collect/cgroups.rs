@@ -31,8 +31,8 @@ impl Cgroups {
         Self { mounts: text.lines().filter_map(mount).collect() }
     }
 
-    /// Returns the strongest throttling of a process: that of whichever of its cgroup and its
-    /// ancestor cgroups was throttled the longest.
+    /// Returns the strongest throttling of a process: that of the cgroup, its own or an ancestor,
+    /// that was throttled the longest.
     pub(super) fn throttling(&self, process: u32, files: &Files) -> Option<Throttling> {
         let memberships = files::read(&files.proc(format!("{process}/cgroup"))).ok()?;
         let folders = memberships.lines().filter_map(|line| self.folder(line));
@@ -65,7 +65,7 @@ impl Cgroups {
     }
 }
 
-/// Parses a line of `mountinfo`, if it is a cgroup mount of version 2, or of version 1 with the CPU
+/// Parses a line of `mountinfo` if it is a cgroup v2 mount, or a cgroup v1 mount with the CPU
 /// controller.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;

@@ -24,7 +24,8 @@ const LINK_INFO_KIND: u16 = 1;
 const LINK_STATISTICS: u16 = 23;
 const LINK_XDP: u16 = 43;
 const LINK_XDP_ATTACHED: u16 = 2;
-/// Attached in generic mode (outside of the driver), or in several modes.
+/// Values for an XDP program that is attached in generic mode (outside of the driver), or in
+/// several modes.
 const XDP_ATTACHED_GENERIC: [u8; 2] = [2, 4];
 /// Flags of a running device: up, with a carrier (IFF_UP, IFF_LOWER_UP).
 const RUNNING: u32 = 0x1_0001;

@@ -1,4 +1,4 @@
-//! Parsers for the texts of `/proc`, as pure functions.
+//! Parsers for the text files of `/proc` and of cgroups, as pure functions.
 
 use std::collections::BTreeMap;
 

@@ -102,7 +102,7 @@ fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128
 }
 
 /// Returns whether all `missing` packets may have been for multicast groups that no socket here has
-/// joined, which no counter reports.
+/// joined; no counter reports such packets.
 fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missing: u64) -> bool {
     let by_firewall = examination.span.reason("NETFILTER_DROP");
     // Additional firewall drops may belong to other namespaces.
@@ -213,10 +213,9 @@ fn discards(examination: &mut Examination<'_>) {
     examination.find(Stage::Ip, Cause::Other, lost, certain_if(false), all);
 }
 
-/// Records packets without a route. A device without a valid IPv6 address, which is the case for
-/// the first seconds of every device, has no route for its neighbors' multicast packets. Those
-/// packets do not matter. Neighbors that start at the same time send about as many as this host
-/// does.
+/// Records packets without a route. In its first seconds, a device has no valid IPv6 address, and
+/// therefore no route for its neighbors' multicast packets. Those packets do not matter; neighbors
+/// that start at the same time send about as many of them as this host does.
 fn no_route(examination: &mut Examination<'_>) {
     let (lost, mut all) = sum(examination, &[(Table::IpExt, "InNoRoutes")]);
     let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InNoRoutes")]);

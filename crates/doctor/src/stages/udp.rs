@@ -6,7 +6,7 @@ use crate::span::Table;
 use crate::stages::ip;
 use crate::{Cause, Evidence, Stage};
 
-/// The UDP counters for one purpose, over IPv4 and IPv6.
+/// The rise of one UDP counter, over IPv4 and IPv6 in total, and each part as evidence.
 struct Both {
     total: u64,
     evidence: Vec<Evidence>,
