@@ -32,8 +32,8 @@ fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
     same
 }
 
-/// Runs two senders with the same history, one of which packs its controller after every round,
-/// with losses, recovery and the state that is kept for an undo.
+/// Runs two senders with the same history, which includes losses, recovery and the state that is
+/// kept for an undo. One of them packs its controller after every round.
 #[test]
 fn a_controller_that_was_packed_goes_on_as_before() {
     for algorithm in Algorithm::ALL {

@@ -21,7 +21,7 @@ pub(crate) struct Base {
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
-    /// Present during a recovery episode that was started by losses.
+    /// Proportional rate reduction, during a recovery episode that was started by losses.
     prr: Option<Prr>,
     /// HyStart++, which applies to the first slow start only.
     hystart: Option<HyStart>,

@@ -57,8 +57,7 @@ pub struct Limitation {
     /// Whether the last attempt stopped for lack of data although the window and the pacer allowed
     /// more.
     pub is_application_limited: bool,
-    /// Set if the last attempt stopped for lack of data and the pacer allows more only from this
-    /// time on.
+    /// When the pacer allows more, if the last attempt stopped for lack of data before that time.
     application_limited_from: Option<Timestamp>,
 }
 

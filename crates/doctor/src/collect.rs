@@ -172,7 +172,7 @@ impl Collector {
     }
 
     /// Returns the minimum interval between snapshots that keeps their cost below 1 % of a core,
-    /// regardless of the number of sockets. Returns 0 until two snapshots were taken.
+    /// regardless of the number of sockets. Returns 0 until two snapshots have been taken.
     pub fn least_interval(&self) -> Duration {
         self.cost.unwrap_or_default().saturating_mul(CORE_SHARE)
     }

@@ -13,9 +13,9 @@ struct Floor {
     per_second: f64,
 }
 
-/// Minimum for packets that are dropped for lack of room or time.
+/// Minimum for packets that are dropped for lack of buffer space or CPU time.
 const LOST: Floor = Floor { share: 0.001, per_second: 1.0 };
-/// Minimum for packets that are rejected: any sender can cause these.
+/// Minimum for packets that are rejected, which any sender can cause.
 const REFUSED: Floor = Floor { share: 0.1, per_second: 10.0 };
 
 impl Floor {

@@ -12,7 +12,7 @@ pub(crate) struct Span<'a> {
 
 impl<'a> Span<'a> {
     /// Selects the latest of `snapshots` that can be compared with each other. Also returns why the
-    /// others cannot.
+    /// other snapshots cannot be compared.
     pub(crate) fn new(snapshots: &'a [Snapshot]) -> (Self, Vec<String>) {
         let (mut kept, mut oddities): (Vec<&Snapshot>, _) = (Vec::new(), Vec::new());
         for snapshot in snapshots {

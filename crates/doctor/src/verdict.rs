@@ -363,8 +363,8 @@ impl Cause {
     }
 
     /// Returns whether packets are rejected because of their content or destination (a closed port,
-    /// a firewall rule, a bad checksum, no route), which any sender can cause, and not dropped for
-    /// lack of room or time.
+    /// a firewall rule, a bad checksum, no route), which any sender can cause, rather than dropped
+    /// for lack of buffer space or CPU time.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -390,7 +390,7 @@ fn the_suppressors_of_an_event_are_bounded() {
     assert_eq!((suppressors.len(), suppressors[0].0.len()), (64, 100));
 }
 
-/// Tools that merge files leave such an entry for each file that they cannot read.
+/// Tools that merge files leave an error entry in place of each file that they cannot read.
 #[test]
 fn an_entry_in_place_of_an_unreadable_trace_is_reported() {
     let event = r#"{"time":1,"name":"quic:connection_closed","data":{}}"#;

@@ -53,7 +53,8 @@ struct Pair {
     client_handle: ConnectionHandle,
     server_handle: Option<ConnectionHandle>,
     server_log: Memory,
-    /// The number of datagrams from the client so far, and the number of the datagram that is lost.
+    /// The number of datagrams from the client so far, and the number of the one that is lost,
+    /// counted from 1.
     sent: usize,
     lost: usize,
 }
@@ -223,7 +224,7 @@ fn both_ends_log_a_connection_with_a_loss() {
 }
 
 /// Returns the largest offset of stream data in the frames of the events called `name`, and whether
-/// one has FIN.
+/// one of these frames has FIN.
 fn delivered(records: &[Value], name: &str) -> (u64, bool) {
     let frames = records
         .iter()

@@ -85,7 +85,8 @@ fn no_findings_in_healthy_traces_of_other_stacks() {
     }
 }
 
-/// The aioquic process did not run for a second in the middle of a burst, so that no probe was sent.
+/// The aioquic process did not run for a second in the middle of a burst, and therefore sent no
+/// probe.
 #[test]
 fn a_process_that_was_not_scheduled_sends_its_probe_late() {
     let report = report("aioquic-small.qlog.gz");

@@ -15,11 +15,11 @@ pub use version_information::VersionInformation;
 /// A field has its default value if the parameter is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportParameters {
-    /// The destination connection ID of the client's first Initial packet. Only from a server.
+    /// The destination connection ID of the client's first Initial packet. Sent only by a server.
     pub original_destination_connection_id: Option<ConnectionId>,
     /// The idle timeout in milliseconds; 0 for none.
     pub max_idle_timeout: VarInt,
-    /// The stateless reset token for the server's connection ID in the handshake. Only from a
+    /// The stateless reset token for the server's connection ID in the handshake. Sent only by a
     /// server.
     pub stateless_reset_token: Option<ResetToken>,
     /// The largest UDP payload in bytes that the parameter's sender is willing to receive; at least
@@ -47,14 +47,14 @@ pub struct TransportParameters {
     /// Whether the peer must not migrate while it uses the address that the sender had in the
     /// handshake.
     pub disable_active_migration: bool,
-    /// The address that the server prefers after the handshake. Only from a server.
+    /// The address that the server prefers after the handshake. Sent only by a server.
     pub preferred_address: Option<Box<PreferredAddress>>,
     /// The number of connection IDs that the parameter's sender is willing to store; at least 2.
     pub active_connection_id_limit: VarInt,
     /// The source connection ID of the first Initial packet from the parameter's sender. Every
     /// endpoint sends this parameter, and the receiver must verify it (§7.3).
     pub initial_source_connection_id: Option<ConnectionId>,
-    /// The source connection ID of the Retry packet, if there was one. Only from a server.
+    /// The source connection ID of the Retry packet, if there was one. Sent only by a server.
     pub retry_source_connection_id: Option<ConnectionId>,
     /// The largest DATAGRAM frame in bytes, including type and length, that the parameter's sender
     /// is willing to receive; 0 for none (RFC 9221 §3).

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind, PacketSpace};
 
-/// The minimum number of packets sent above the window for a finding.
+/// The minimum number of packets sent beyond the window for a finding.
 const PACKETS: u64 = 32;
 
 /// Detects packets that are sent although the window is already exceeded (S2).

@@ -9,7 +9,8 @@ use crate::read::{Blocked, Event, EventKind, Frame};
 /// If a peer does not raise a limit for this long although all data has arrived, its application
 /// has stopped reading.
 const STOPPED: Duration = Duration::from_secs(2);
-/// The minimum number of packets that must be received from the peer during that time.
+/// The peer has stopped reading only if at least this many packets were received from it after all
+/// data had arrived.
 const HEARD: u64 = 2;
 /// A stall of at least this duration, and of this many round trips, is reported regardless of the
 /// peer's behavior.
@@ -54,7 +55,7 @@ pub(super) struct Stalls {
     raised: Option<(Duration, Duration)>,
     /// The longest stall in which the peer has not stopped reading.
     longest: Option<Stall>,
-    /// The longest of the other stalls, which are a separate finding.
+    /// The longest stall in which the peer has stopped reading, which is a separate finding.
     stopped: Option<Stall>,
     stopped_total: Duration,
     stopped_count: u64,

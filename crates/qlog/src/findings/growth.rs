@@ -107,8 +107,8 @@ impl Detector for NoGrowth {
 /// The number of clean rounds with data waiting within which a condition that suppresses window
 /// growth must end (L8).
 const SUPPRESSED_ROUNDS: u64 = 16;
-/// The same limit for a condition that is part of a probe cycle: it may last for one cycle that is
-/// interrupted once (twice 3 s and 63 rounds).
+/// The maximum number of clean rounds with data waiting for a condition that is part of a probe
+/// cycle: it may last for one cycle that is interrupted once (twice 3 s and 63 rounds).
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
@@ -127,7 +127,7 @@ struct Held {
     begin: Duration,
     end: Duration,
     rounds: u64,
-    /// Whether it was active throughout the current round.
+    /// Whether the condition was active throughout the current round.
     is_whole: bool,
 }
 

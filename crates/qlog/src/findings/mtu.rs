@@ -8,7 +8,8 @@ use crate::read::{Event, EventKind};
 
 /// The minimum number of consecutive lost large packets for a finding.
 const LARGE: u64 = 8;
-/// The minimum number of times that a small packet arrives that was sent between lost large ones.
+/// The minimum number of times that a small packet sent between lost large ones arrives, for a
+/// finding.
 const ALTERNATIONS: u64 = 3;
 
 /// Detects that all large packets are lost while small ones arrive (RFC 8899 §1.1).

@@ -6,12 +6,12 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event};
 
-/// The smallest round-trip time at which the queue is reported, as a multiple of the minimum
-/// round-trip time. A queue of ten bandwidth-delay products, which loss-based controllers fill,
-/// causes slightly more than ten. The queueing delay must also reach the time below.
+/// The minimum ratio of the round-trip time to the minimum round-trip time for a finding. A queue
+/// of ten bandwidth-delay products, which loss-based controllers fill, causes a ratio of slightly
+/// more than ten. The queueing delay must also reach the time below.
 const ROUND_TRIPS: u32 = 12;
 const DELAY: Duration = Duration::from_secs(1);
-/// The minimum total time with such a queue.
+/// The minimum total time with a standing queue for a finding.
 const TOTAL: Duration = Duration::from_secs(2);
 
 /// Detects round-trip times far above the minimum while the sender sends as much as it is allowed

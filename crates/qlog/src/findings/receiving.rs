@@ -8,8 +8,8 @@ use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, Frame};
 
 /// The minimum duration of a stall for a finding, both in time and in round trips. Shorter stalls
-/// are reported if they make up this share of the time. The bounds are the same as for the peer's
-/// limits.
+/// are reported if they reach the total duration and the share of the time below. The bounds are
+/// the same as for the peer's limits.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
 const TOGETHER: Duration = Duration::from_secs(2);

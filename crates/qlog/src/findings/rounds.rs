@@ -20,8 +20,8 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Returns whether nothing was lost or marked and data was waiting, so that the window must
-    /// grow (L1).
+    /// Returns whether nothing was lost or marked and data was waiting, in which case the window
+    /// must grow (L1).
     pub(super) const fn is_clean_and_held(&self) -> bool {
         !self.had_congestion && self.is_held
     }

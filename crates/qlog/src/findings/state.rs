@@ -11,7 +11,7 @@ use crate::read::{
     Parameters, RecoveryParameters,
 };
 
-/// The smallest maximum datagram size that a path must support (RFC 9000 §14).
+/// The datagram size that every path must support, in bytes (RFC 9000 §14).
 pub(super) const LEAST_DATAGRAM: u64 = 1200;
 /// The default max_ack_delay (RFC 9000 §18.2).
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);

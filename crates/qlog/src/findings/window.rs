@@ -31,7 +31,7 @@ struct Stretch {
     /// The number of rounds that ended in recovery.
     in_recovery: u64,
     round_trips: Duration,
-    /// The smallest and the largest window in it.
+    /// The smallest and the largest window of the stretch.
     least: u64,
     most: u64,
 }

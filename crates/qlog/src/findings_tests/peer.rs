@@ -159,7 +159,8 @@ fn a_connection_that_times_out() {
     assert_eq!(ends(false), []);
 }
 
-/// quiche's event has no reason, so the idle timeout must be inferred from the silence.
+/// quiche's event has no reason, so the idle timeout must be inferred from the absence of received
+/// packets.
 #[test]
 fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
     let ends = |silence: u64, error: Option<&str>| {

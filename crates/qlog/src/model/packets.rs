@@ -44,7 +44,7 @@ struct Row {
     time: f64,
     number: f64,
     size: u32,
-    /// The offset at which its text begins.
+    /// The offset at which the packet's text begins.
     text: u32,
     kind: u8,
     space: u8,
@@ -117,7 +117,7 @@ impl Packets {
     }
 }
 
-/// Writes a frame's name in RFC 9000 and its important fields.
+/// Writes a frame's RFC 9000 name and its important fields.
 fn describe(text: &mut String, frame: &Frame) -> core::fmt::Result {
     match frame {
         Frame::Padding => text.write_str("PADDING"),

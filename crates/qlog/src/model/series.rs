@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::columns::Columns;
 use super::header::{ColumnPlace, milliseconds};
 
-/// The number of neighboring points of which thinning keeps the smallest and the largest.
+/// Thinning reduces this many neighboring points to the smallest and the largest of them.
 const NEIGHBOURS: usize = 4;
 
 /// A sequence of points in chronological order.

@@ -23,15 +23,15 @@ pub(super) struct Contained {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Start,
-    /// The current position is among the members of the file.
+    /// The current position is between members of the file's top-level object.
     File,
-    /// The current position is among the elements of `traces`.
+    /// The current position is between elements of the `traces` array.
     Traces,
-    /// The current position is among the members of a trace.
+    /// The current position is between members of a trace object.
     Trace,
-    /// The current position is among the elements of a trace's `events`.
+    /// The current position is between elements of a trace's `events` array.
     Events,
-    /// The current position is among the elements of the file's `events`.
+    /// The current position is between elements of the file's `events` array.
     FileEvents,
     End,
 }

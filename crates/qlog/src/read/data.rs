@@ -119,7 +119,7 @@ struct PacketData<'a> {
     #[serde(borrow)]
     trigger: Text<'a>,
     is_mtu_probe_packet: Option<bool>,
-    /// The packet type in aioquic's loss events, with the name of early drafts.
+    /// The packet type in aioquic's loss events, named as in early drafts.
     #[serde(borrow, alias = "type")]
     packet_type: Text<'a>,
     packet_number: Option<Number>,

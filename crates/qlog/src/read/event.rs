@@ -217,7 +217,7 @@ pub struct Lost {
     pub length: Option<u64>,
     /// The reason that the packet was declared lost.
     pub trigger: Option<LossTrigger>,
-    /// Whether the packet was an MTU probe, so that its loss does not indicate congestion.
+    /// Whether the packet was an MTU probe, in which case its loss does not indicate congestion.
     pub is_mtu_probe: bool,
 }
 

@@ -15,9 +15,9 @@ pub(super) struct Lines {
     separator: u8,
     /// The length of the last record with its terminator.
     used: usize,
-    /// Whether the current record is too long, so that its remainder is skipped.
+    /// Whether the current record is too long, in which case its remainder is skipped.
     is_too_long: bool,
-    /// The layout that the header, which is the first record, states.
+    /// The layout stated by the header, which is the first record.
     layout: SharedLayout,
     has_header: bool,
 }

@@ -52,7 +52,7 @@ struct Batch<T> {
 /// The receivers of the batches, in file order.
 type Batches<T> = Receiver<Receiver<Batch<T>>>;
 
-/// The reader's side of the threads.
+/// The reader's handle to the threads that prepare parts.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     /// The splitter and the number of workers, until the first call of [`next`](Self::next) starts

@@ -21,8 +21,8 @@ pub struct Reading {
     /// The client's first Destination Connection ID as written, if the trace names it separately
     /// from the group (`ODCID`).
     pub original_destination_id: Option<String>,
-    /// The connection's name that is the same in the traces of both endpoints: the client's first
-    /// Destination Connection ID in lowercase hexadecimal digits.
+    /// A name for the connection that is the same in the traces of both endpoints: the client's
+    /// first Destination Connection ID in lowercase hexadecimal digits.
     pub connection: Option<String>,
     /// The endpoint that logged the events.
     pub vantage_point: VantagePoint,

@@ -23,7 +23,7 @@ pub enum OpenError {
     },
     /// The file is empty.
     Empty,
-    /// The file is not JSON, or JSON that is not qlog.
+    /// The file is not JSON, or is JSON but not qlog.
     NotQlog {
         /// A description of the problem.
         why: String,

@@ -13,13 +13,13 @@ use clearway_transport::{Observation, Side};
 use clearway_units::Timestamp;
 use clearway_wire::PacketType;
 
-/// The number of bytes at the beginning of a log that each connection may hold without using the
-/// shared memory.
+/// The number of bytes at the beginning of a log that each connection may hold in memory without
+/// using the shared memory.
 const BEGINNING_BYTES: usize = 4 << 10;
 /// The maximum number of bytes of records that one connection may hold in memory.
 const CONNECTION_BYTES: usize = 64 << 10;
-/// The maximum number of bytes of records that all connections together may hold in memory, beyond
-/// their beginnings.
+/// The size of the shared memory: the maximum number of bytes of records that all connections may
+/// hold in total, not counting the beginnings of their logs.
 const SHARED_BYTES: usize = 16 << 20;
 
 /// The limits for logs of failed handshakes.
@@ -130,7 +130,8 @@ fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
     value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
-/// The memory that a connection may use for records until the decision whether it gets a log.
+/// The memory that a connection may use for records before it is decided whether the connection
+/// gets a log.
 #[derive(Debug)]
 pub(super) struct Room {
     admission: Arc<Admission>,

@@ -6,7 +6,7 @@ use super::writing_thread::{Handed, QueuedLog};
 
 /// The destination of a log's records.
 pub(super) enum Destination {
-    /// The records are held in memory until the decision whether the connection gets a log.
+    /// The records are held in memory until it is decided whether the connection gets a log.
     Held(Room),
     /// The records are written synchronously, within the connection's calls.
     Direct(Box<dyn Write + Send>),

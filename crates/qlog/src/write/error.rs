@@ -48,7 +48,7 @@ pub enum QlogError {
         /// The maximum number of bytes that may be queued for the disk, across all logs.
         maximum_bytes: usize,
     },
-    /// More handshakes fail than the limit for logs of failed handshakes.
+    /// More handshakes fail than the limit for logs of failed handshakes allows.
     FailedHandshakes,
 }
 

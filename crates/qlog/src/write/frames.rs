@@ -223,7 +223,7 @@ fn ack_frequency(json: &mut Object<'_>, frame: &AckFrequency) {
     json.number("reordering_threshold", frame.reordering_threshold);
 }
 
-/// Leaves out the stateless reset token: anyone who can read a log must not be able to end its
+/// Leaves out the stateless reset token: a reader of the log must not be able to end the
 /// connection.
 fn new_connection_id(json: &mut Object<'_>, frame: &NewConnectionId) {
     json.number("sequence_number", frame.sequence);

@@ -13,7 +13,7 @@ pub(super) const fn side(side: Side) -> &'static str {
     }
 }
 
-/// Returns the endpoint that something belongs to, as seen from `side` (quic-events §8.3).
+/// Returns `owner` as seen from `side`: local or remote (quic-events §8.3).
 pub(super) fn initiator(owner: Side, side: Side) -> &'static str {
     if owner == side { "local" } else { "remote" }
 }

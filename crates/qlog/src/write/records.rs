@@ -34,7 +34,7 @@ pub(super) struct Records {
     flushed_at: Timestamp,
     /// The reason why no more records are written.
     failure: Option<QlogError>,
-    /// Whether writing has stopped, and this was reported.
+    /// Whether writing has stopped and the reason has been reported.
     has_ended: bool,
 }
 
@@ -109,7 +109,7 @@ impl Records {
         }
     }
 
-    /// Writes an event to the log that says that it is incomplete.
+    /// Writes an event stating that the log is incomplete, and ends the log.
     fn end_at_limit(&mut self, now: Timestamp, limit: QlogError) {
         append_record(&mut self.waiting, |json| {
             json.milliseconds("time", now.since_origin());
@@ -182,7 +182,7 @@ impl Records {
         self.failure.is_some() || self.has_ended
     }
 
-    /// Returns whether writing has stopped, and this was reported.
+    /// Returns whether writing has stopped and the reason has been reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended
     }

@@ -261,7 +261,7 @@ impl Trace {
         self.records.finish(now);
     }
 
-    /// Returns whether the log has ended, and this was reported.
+    /// Returns whether the log has ended and the reason has been reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.records.has_ended()
     }

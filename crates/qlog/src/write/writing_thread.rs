@@ -14,7 +14,7 @@ use super::{ErrorHandler, QlogError};
 /// The maximum number of bytes that may be queued for the disk, across all logs of a thread.
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
-/// Opens a log's file, on the thread.
+/// Opens a log's file, on the writing thread.
 type OpenFile = Box<dyn FnOnce() -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// A thread that opens and writes logs for connections, which never wait for it.
@@ -80,7 +80,7 @@ impl End {
 /// The state of a [`WritingThread`]'s work when [`WritingThread::finish`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Finished {
-    /// Whether all writes were attempted, so that nothing is queued.
+    /// Whether all writes were attempted, and therefore nothing is queued.
     pub is_complete: bool,
     /// Number of bytes that are still queued.
     pub waiting_bytes: usize,
@@ -172,7 +172,7 @@ pub(super) enum Handed {
     Over,
     /// The queue had no room, so no records were accepted.
     Dropped,
-    /// The log has ended, and this was reported.
+    /// The log has ended, and the reason has been reported.
     Ended,
 }
 

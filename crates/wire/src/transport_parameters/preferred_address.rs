@@ -11,7 +11,7 @@ pub struct PreferredAddress {
     pub ipv6: Option<SocketAddrV6>,
     /// The connection ID with sequence number 1; never empty.
     pub connection_id: ConnectionId,
-    /// The stateless reset token of that connection ID.
+    /// The stateless reset token for `connection_id`.
     pub stateless_reset_token: ResetToken,
 }
 
