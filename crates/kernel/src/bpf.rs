@@ -1,6 +1,6 @@
-//! Interface to bpf(2), limited to socket selection and counting at a tracepoint. This is unsafe
-//! code because no well-maintained library provides these calls without a C compiler or thirty
-//! other libraries.
+//! Interface to bpf(2), limited to socket selection and counting at a tracepoint. It uses unsafe
+//! code because no well-maintained library provides these calls without requiring a C compiler or
+//! thirty other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 

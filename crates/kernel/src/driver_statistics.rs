@@ -17,9 +17,10 @@ const GET_STATISTICS: u32 = 0x1d;
 const NAMES_OF_STATISTICS: u32 = 1;
 /// The length of a name in bytes, padded with zeros.
 const NAME: usize = 32;
-/// Offset of the names in `struct ethtool_gstrings`, after command, set and count.
+/// Offset of the names in `struct ethtool_gstrings`, after the fields for command, string set and
+/// count.
 const NAMES_AT: usize = 12;
-/// Offset of the values in `struct ethtool_stats`, after command and count.
+/// Offset of the values in `struct ethtool_stats`, after the fields for command and count.
 const VALUES_AT: usize = 8;
 /// Number of attempts to read names and values, in case a driver changes its set of statistics in
 /// between.
@@ -88,7 +89,7 @@ fn values(answer: &[u8]) -> Vec<u64> {
     values.iter().take(count(answer, VALUES_AT)).map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-/// Returns the number that precedes offset `at`.
+/// Returns the 32-bit count that precedes offset `at`.
 fn count(answer: &[u8], at: usize) -> usize {
     let bytes = at.checked_sub(4).and_then(|at| answer.get(at..)?.first_chunk());
     bytes.and_then(|it| usize::try_from(u32::from_ne_bytes(*it)).ok()).unwrap_or(0)

@@ -13,8 +13,8 @@ use crate::bpf::instructions::{
 };
 use crate::bpf::{Counters, Instruction, trace};
 
-/// Upper bound of the reasons that are counted; reasons of individual subsystems (such as Wi-Fi)
-/// have larger numbers and are not counted.
+/// Upper bound of the reason numbers that are counted; reasons of individual subsystems (such as
+/// Wi-Fi) have larger numbers and are not counted.
 const MAX_REASONS: i32 = 1 << 9;
 
 // Constants from linux/bpf.h.
@@ -110,7 +110,8 @@ mod tests {
 
     use super::*;
 
-    /// Drops at other sockets are counted too, so there may be more.
+    /// Drops at other sockets are counted too, so the counts may be higher than this test's own
+    /// drops.
     #[test]
     fn a_full_socket_buffer_is_a_reason() {
         let reasons = match DropReasons::open() {

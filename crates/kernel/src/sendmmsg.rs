@@ -1,4 +1,4 @@
-//! sendmmsg(2): sends several batches in one call to the kernel. This is unsafe code because no
+//! sendmmsg(2): sends several batches in one system call. It uses unsafe code because no
 //! well-maintained library offers this call with the control messages that datagrams need (ECN,
 //! segmentation offload, source address).
 #![allow(unsafe_code)]
@@ -89,7 +89,7 @@ struct ControlMessages {
 impl ControlMessages {
     const WORD: usize = size_of::<usize>();
     const HEAD: usize = Self::WORD + 2 * size_of::<c_int>();
-    /// Room for a traffic class, the segment size, and an IPv6 address with an interface.
+    /// Buffer size for a traffic class, the segment size, and an IPv6 address with an interface.
     const ROOM: usize = 3 * Self::HEAD + 8 + 8 + 24;
     const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
 

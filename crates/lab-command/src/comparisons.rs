@@ -9,7 +9,7 @@ use clearway_lab::sweep::{Job, Swept};
 
 use super::selection::Controllers;
 
-/// Comparisons, sorted by cost with the highest first, so that all cores are busy until the end.
+/// Comparisons in descending order of cost, so that all cores are busy until the end.
 #[derive(Default)]
 pub(super) struct Comparisons {
     /// The comparisons, each with its index in the table.

@@ -14,8 +14,8 @@ use super::selection::Controllers;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// Interval at which the progress of a search is printed. Progress is also printed at the end of
-/// each length.
+/// Interval at which the progress of a search is printed. Progress is also printed when all
+/// sequences of one length have been explored.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Enumerate all short event sequences of every controller.

@@ -28,8 +28,8 @@ impl Library {
         self.names()?.iter().map(|name| self.load(name)).collect()
     }
 
-    /// Loads the scenario in the file `argument`, or the one with that name. An argument without a
-    /// folder and an extension is a name.
+    /// Loads the scenario in the file `argument`, or the one with that name. An argument that has
+    /// neither a folder nor an extension is a name.
     ///
     /// # Errors
     ///

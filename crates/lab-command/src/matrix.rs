@@ -78,7 +78,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the cell `index`.
+    /// Returns the cell with the index `index`.
     pub(super) fn view(&self, index: usize) -> Option<View<'_>> {
         let cell = self.cells.get(index)?;
         let scenario = self.scenarios.get(cell.scenario)?;

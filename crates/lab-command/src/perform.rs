@@ -97,7 +97,7 @@ struct Rows<'a> {
     traces: &'a Traces,
     seeds_file: Option<SeedsFile>,
     rows: Vec<Row>,
-    /// The rows across runs, each with its index in the table.
+    /// The rows of the comparisons, each with its index in the table.
     across: Vec<(usize, AcrossRow)>,
     /// The first failure to write a result.
     failure: Option<Failure>,

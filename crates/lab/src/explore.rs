@@ -1,4 +1,4 @@
-//! An exhaustive search in a small scope: every sequence of a few moves, for every controller.
+//! An exhaustive search in a small scope: every short sequence of events, for every controller.
 //!
 //! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
 //! [`Move`]s up to some length is run with one real [`Controller`], pacer and sampler. States that
@@ -27,15 +27,15 @@ pub use self::moves::Move;
 /// The results of a search.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Explored {
-    /// The number of states first reached after each number of moves, starting with zero moves.
+    /// The number of states first reached after each number of events, starting with zero events.
     pub levels: Vec<usize>,
-    /// The number of moves that were made.
+    /// The number of events that were simulated.
     pub moves: u64,
-    /// The number of states after which a window does not grow as required in clean rounds.
+    /// The number of states from which a window does not grow as required in clean rounds.
     pub cycles: usize,
     /// The first few violations.
     pub faults: Vec<Found>,
-    /// Whether all sequences of moves of the requested depth were explored.
+    /// Whether all event sequences of the requested depth were explored.
     pub is_complete: bool,
 }
 
@@ -46,7 +46,7 @@ impl Explored {
     }
 }
 
-/// A violation, and the sequence of moves that leads to it.
+/// A violation, and the event sequence that leads to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The ID of the violated property.
@@ -55,7 +55,7 @@ pub struct Found {
     pub explanation: String,
     /// The state in which the sequence begins.
     pub root: Root,
-    /// The moves, including the last one.
+    /// The events, including the last one.
     pub path: Vec<Move>,
 }
 
@@ -72,7 +72,7 @@ pub struct Root {
 /// The depth of a search, and its number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// The maximum number of moves in a sequence.
+    /// The maximum number of events in a sequence.
     pub depth: usize,
     /// The number of threads, at least one. It does not affect the results.
     pub threads: usize,
@@ -81,18 +81,18 @@ pub struct Manner {
 /// The progress of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The number of moves in the sequences that are being explored.
+    /// The number of events in the sequences that are being explored.
     pub length: usize,
-    /// The number of sequences of this length that have been explored, each leading to a different
-    /// state.
+    /// The number of sequences of length `length` that have been explored, each leading to a
+    /// different state.
     pub done: usize,
-    /// The total number of sequences of this length.
+    /// The total number of sequences of length `length`.
     pub all: usize,
     /// The number of states reached so far.
     pub states: usize,
 }
 
-/// Explores all sequences of moves with `algorithm`, like [`explore`]. Returns `None` if this crate
+/// Explores all event sequences with `algorithm`, like [`explore`]. Returns `None` if this crate
 /// does not know the algorithm.
 pub fn explore_algorithm(
     algorithm: Algorithm,
@@ -108,8 +108,8 @@ pub fn explore_algorithm(
     }
 }
 
-/// Explores all sequences of moves with controllers created by `make`. States that report equal
-/// values ([`Inspect`]) are considered equal.
+/// Explores all event sequences with controllers created by `make`. States that report equal values
+/// ([`Inspect`]) are considered equal.
 ///
 /// `on_progress` is called periodically. When `is_ended` is set, the search ends soon and returns
 /// its results so far. It also ends after the first few violations, because deeper ones follow from

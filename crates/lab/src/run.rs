@@ -46,7 +46,7 @@ pub struct Extras {
 pub struct FlowOutcome {
     /// The name of the flow in reports.
     pub name: String,
-    /// Its controller.
+    /// The controller of the flow.
     pub controller: String,
     /// The time from the beginning of the flow until its client had received everything; `None` if
     /// it did not finish.
@@ -66,9 +66,9 @@ pub struct FlowOutcome {
 pub struct Outcome {
     /// The reason why the run stopped.
     pub stop: Stop,
-    /// The virtual time at which it stopped.
+    /// The virtual time at which the run stopped.
     pub at: Duration,
-    /// Its flows.
+    /// The flows of the run.
     pub flows: Vec<FlowOutcome>,
     /// The property that was violated, if one was.
     pub violation: Option<Violation>,

@@ -37,7 +37,7 @@ impl Sample {
 pub struct Queueing {
     /// The number of datagrams that have left the bottleneck.
     pub datagrams: u64,
-    /// The sum of these datagrams' waiting times.
+    /// The total queueing delay of the datagrams that have left the bottleneck.
     pub waited: Duration,
 }
 

@@ -53,7 +53,7 @@ pub enum Acting {
 /// One connection and its traffic.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flow {
-    /// Its name in reports; unique in the setup.
+    /// The flow's name in reports; unique in the setup.
     pub name: String,
     /// The name of the flow in the scenario, which all its copies share.
     pub group: String,
@@ -409,7 +409,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the parts of a sequence in order; any other traffic returns only itself.
+    /// Returns the parts of a sequence in order; for any other traffic, returns just that traffic.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Sequence { parts } => parts,
@@ -417,8 +417,8 @@ impl Traffic {
         }
     }
 
-    /// Returns the concurrent kinds of traffic that are combined; a single kind returns only
-    /// itself.
+    /// Returns the concurrent kinds of traffic that are combined; for a single kind, returns just
+    /// that kind.
     pub fn kinds(&self) -> &[Self] {
         match self {
             Self::Together { kinds } => kinds,

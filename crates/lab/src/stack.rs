@@ -52,7 +52,7 @@ pub type Sink<'a> = dyn FnMut(u32, SocketAddr, Ecn, &[u8]) + 'a;
 pub struct LocalAddress {
     /// The number of the local socket: 0 is the socket with which the connection begins.
     pub socket: u32,
-    /// Its IP address, if the endpoint knows it.
+    /// The IP address of the socket, if the endpoint knows it.
     pub ip: Option<IpAddr>,
 }
 
@@ -71,9 +71,9 @@ pub enum LocalIp {
     /// The host still has the address.
     #[default]
     Kept,
-    /// The host no longer has the address, nor any other.
+    /// The host has lost the address and has no other.
     Gone,
-    /// The host has this address in its place.
+    /// The host has lost the address and has this one instead.
     Replaced(IpAddr),
 }
 

@@ -23,9 +23,9 @@ pub use job::Job;
 /// One run of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// Its outcome.
+    /// The outcome of the run.
     pub outcome: Outcome,
 }
 
@@ -50,7 +50,7 @@ pub enum Event {
     JobDone {
         /// The index of the job.
         job: usize,
-        /// Its results.
+        /// The results of the job.
         swept: Swept,
     },
 }

@@ -169,7 +169,7 @@ pub type CreateEnds = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], 
 pub struct FlowPlan {
     /// The start time of the flow.
     pub start: Timestamp,
-    /// Creates its endpoints.
+    /// Creates the flow's endpoints.
     pub create: CreateEnds,
     /// Whether the run may end before this flow has finished.
     pub is_optional: bool,

@@ -95,8 +95,8 @@ impl Bottleneck {
         self.serving.is_none() || self.queue.has_room(bytes)
     }
 
-    /// Admits a datagram, given its flow and payload length. The caller must have taken all exits
-    /// up to `now`.
+    /// Admits a datagram, given its flow and payload length. The caller must have processed all
+    /// exits up to `now`.
     pub(crate) fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),

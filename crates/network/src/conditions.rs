@@ -51,7 +51,7 @@ pub struct Conditions {
     /// The loss rules. A datagram is lost if any rule applies; the loss is attributed to the first
     /// such rule.
     pub loss: Vec<LossRule>,
-    /// The reordering of datagrams, which lets later datagrams overtake them.
+    /// The reordering of datagrams: some are delayed so that later ones overtake them.
     pub reorder: Reorder,
     /// The probability that a datagram arrives twice.
     pub duplicate: Probability,
@@ -96,7 +96,7 @@ pub struct Jitter {
 pub struct Reorder {
     /// The probability that a datagram is delayed.
     pub probability: Probability,
-    /// The additional delay of such a datagram.
+    /// The additional delay of a delayed datagram.
     pub by: Duration,
 }
 

@@ -68,7 +68,7 @@ impl Next {
 
 impl Direction {
     /// Creates a direction in which some flows have their own delays. `random` supplies the values
-    /// drawn per datagram, and `schedules` the values drawn for times.
+    /// drawn per datagram, and `schedules` the random times of freezes.
     pub(crate) fn new(
         way: Way,
         mut conditions: Conditions,

@@ -24,7 +24,7 @@ pub enum Moment {
     Datagram {
         /// The datagram's direction.
         way: Way,
-        /// The datagram's position among the datagrams of that direction, counted from one.
+        /// The datagram's position among the datagrams of its direction, counted from one.
         number: u64,
     },
     /// This time after the first datagram in either direction.

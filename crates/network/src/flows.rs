@@ -28,8 +28,7 @@ pub struct FlowCounters {
     pub delivered_bytes: u64,
     /// Datagrams dropped, for any reason.
     pub dropped: u64,
-    /// Datagrams that left the bottleneck for delivery; the queueing delays below are those of
-    /// these datagrams.
+    /// Datagrams that left the bottleneck for delivery; only these count for the queueing delays.
     pub queued: u64,
     /// The maximum queueing delay of datagrams at the bottleneck.
     pub queueing_delay_maximum: Duration,

@@ -80,7 +80,7 @@ impl FreezesState {
     }
 
     /// Returns the delay of freeze `number` relative to its regular start. Depends only on the seed
-    /// and the number, so that the order of the calls does not matter.
+    /// and the number, not on the order of the calls.
     fn shift(&mut self, number: u64) -> u64 {
         match self.shift {
             _ if self.spread == 0 => 0,

@@ -46,7 +46,7 @@ pub(crate) struct HostState<T> {
     bytes: u64,
     /// Datagrams that the thread has read but not yet delivered.
     batch: VecDeque<T>,
-    /// The time at which the thread finishes processing the first of these datagrams.
+    /// The time at which the thread finishes processing the first datagram of the batch.
     done: Timestamp,
 }
 

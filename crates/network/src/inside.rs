@@ -67,7 +67,7 @@ impl Transit {
 pub(crate) struct Travel {
     /// The jitter in nanoseconds; the middle of the range means no change.
     pub(crate) jitter: u64,
-    /// Additional travel time, for a datagram that does not preserve order.
+    /// The additional delay of a datagram that later ones may overtake.
     pub(crate) held_back: Option<Duration>,
     pub(crate) is_duplicated: bool,
 }

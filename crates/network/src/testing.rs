@@ -23,7 +23,7 @@ pub(crate) fn datagram(flow: u32, length: usize) -> Datagram {
     Datagram { payload: vec![0; length], ecn: Ecn::Ect0, flow }
 }
 
-/// Creates a link with these conditions towards the client and a perfect wire back.
+/// Creates a link with the given conditions towards the client and a perfect wire back.
 pub(crate) fn link_to_client(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, seed: 1, ..LinkConfig::default() })
 }

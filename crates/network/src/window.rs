@@ -16,7 +16,7 @@ pub enum Window {
     /// The window opens some time after the first datagram that enters the link in either
     /// direction.
     FromFirstDatagram {
-        /// The time between that datagram and the opening of the window.
+        /// The time between the first datagram and the opening of the window.
         after: Duration,
         /// The time for which the window stays open.
         length: Option<Duration>,

@@ -19,9 +19,9 @@ pub const DOUBLE_WORD: u32 = 0x18;
 /// Marks the immediate as a map descriptor; used instead of a source register.
 const MAP_DESCRIPTOR: u8 = 1;
 
-/// Register for the result of a call, and of the program.
+/// Register for the return value of a call and of the program.
 pub const R0: u8 = 0;
-/// Register for the first argument of a call, and of the program at its start.
+/// Register for the first argument of a call; on entry, it holds the program's context.
 pub const R1: u8 = 1;
 /// Register for the second argument of a call.
 pub const R2: u8 = 2;

@@ -11,8 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::libc::{IFNAMSIZ, Ioctl, ifreq, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// The request (linux/sockios.h). Its type differs between C libraries; `libc::SIOCETHTOOL` has the
-/// type of glibc.
+/// The request (linux/sockios.h). Its type differs between C libraries; `libc::SIOCETHTOOL` has
+/// glibc's type.
 const SIOCETHTOOL: Ioctl = 0x8946;
 /// The maximum size of a response: 32,000 names. The largest drivers have several thousand.
 const ROOM: usize = 1 << 20;
@@ -86,7 +86,7 @@ impl Drop for Room {
     }
 }
 
-/// Creates a request about a device, without an address yet.
+/// Creates a request about a device; the caller must still set its data pointer.
 fn request(device: &str) -> io::Result<ifreq> {
     // The last byte terminates the name.
     if device.len() >= IFNAMSIZ || device.contains('\0') {

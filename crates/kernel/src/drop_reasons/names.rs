@@ -12,7 +12,7 @@ const FORMATS: [&str; 2] = [
 ];
 const ENUMERATION: &[u8] = b"skb_drop_reason";
 const PREFIX: &str = "SKB_DROP_REASON_";
-/// Entries at the ends of the list that are not reasons.
+/// Entries at the end of the enumeration that are not drop reasons.
 const NO_REASONS: [&str; 2] = ["MAX", "SUBSYS_MASK"];
 
 /// Returns the names of the reasons, by number.

@@ -113,8 +113,8 @@ impl Set {
         }
     }
 
-    /// Adds M7, and M8 with a shorter version of the published collapse: 30 % loss for half a
-    /// second.
+    /// Adds M7 and M8. M8 uses a shorter version of the published collapse of CUBIC's congestion
+    /// window (`scenarios/collapse.toml`): 30 % loss for half a second.
     fn losses(&mut self) {
         let setup = random_loss(wire(ms(20), download(1_000_000)), 0.02, None);
         let ends = [ms(0), ms(100), ms(300), ms(1000)];

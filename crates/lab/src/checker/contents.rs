@@ -51,7 +51,7 @@ mod tests {
     use super::has_handshake_packet;
 
     /// A version 1 Initial packet with zero-length connection IDs, no token, and five bytes of
-    /// content.
+    /// payload.
     const INITIAL: [u8; 14] = [0xc0, 0, 0, 0, 1, 0, 0, 0, 5, 1, 2, 3, 4, 5];
     /// A Handshake packet of the same structure.
     const HANDSHAKE: [u8; 13] = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];

@@ -44,8 +44,7 @@ pub(crate) struct StageGrowth {
 pub(crate) struct Regrowth {
     /// The size of the minimum window, in datagrams.
     pub(crate) smallest: f64,
-    /// The number of round trips within which the window must grow once, together with the
-    /// additional time.
+    /// The number of round trips that the window may take to grow once, in addition to `time`.
     pub(crate) rounds: f64,
     /// The time allowed in addition to the round trips.
     pub(crate) time: Duration,
@@ -157,8 +156,8 @@ impl Kind {
         matches!(self.0, Reno | Cubic | Bbr)
     }
 
-    /// Returns whether the window may return to an earlier value immediately. BBR restores the
-    /// window that it had saved when losses are repaired or were spurious, and after ProbeRTT (BBR
+    /// Returns whether the window may return to an earlier value immediately. BBR restores its
+    /// saved window after ProbeRTT, and when losses are repaired or turn out to be spurious (BBR
     /// §5.6.4.4, RestoreCwnd).
     pub(crate) const fn restores_window(self) -> bool {
         matches!(self.0, Bbr)
@@ -184,14 +183,14 @@ impl Kind {
     }
 
     /// Returns whether the controller rounds its window down to whole datagrams in congestion
-    /// avoidance, so that bytes in flight never exceed that.
+    /// avoidance, which limits bytes in flight to the rounded window.
     pub(crate) const fn counts_whole_datagrams(self) -> bool {
         matches!(self.0, Cubic)
     }
 
-    /// Returns whether growth in congestion avoidance depends only on acknowledged bytes, so that a
-    /// round with losses ends the measured growth. A controller that follows a curve resumes growth
-    /// where it stopped.
+    /// Returns whether growth in congestion avoidance depends only on acknowledged bytes, in which
+    /// case a round with losses ends the measured growth. A controller that follows a curve resumes
+    /// growth where it stopped.
     pub(crate) const fn grows_by_acknowledgements_only(self) -> bool {
         matches!(self.0, Reno)
     }
@@ -244,8 +243,8 @@ impl Kind {
         }
     }
 
-    /// Returns the number of clean rounds within which the window must grow from any state that the
-    /// search visits.
+    /// Returns the number of clean rounds within which the window must grow from any state that
+    /// `lab explore` visits.
     pub(crate) const fn explored_rounds(self) -> u32 {
         match self.0 {
             // The window grows with every acknowledgment. The limit consists of L1's four rounds,

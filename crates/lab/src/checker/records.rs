@@ -87,8 +87,8 @@ pub(super) struct EndpointRecords {
     /// The number of probe timeouts that expired, in total and since the last new acknowledgment.
     pub(super) expiries: u64,
     pub(super) expiries_in_a_row: u32,
-    /// The number of ack-eliciting packets received since the first of those probe timeouts. Each
-    /// packet may skip the backoff of one timeout.
+    /// The number of ack-eliciting packets received since the first probe timeout after the last
+    /// new acknowledgment. For each of them, one timeout may expire without backoff.
     pub(super) ack_eliciting_since: u32,
     /// Bytes of content that the application has written.
     pub(super) written: u64,
@@ -114,15 +114,15 @@ pub(super) struct Stage {
     pub(super) is_peer_watched: bool,
 }
 
-/// Records of received packets: when the current silence began (RFC 9000 §10.1), and which packets
-/// are not acknowledged yet.
+/// Records of received packets: when the current idle period began (RFC 9000 §10.1), and which
+/// packets are not acknowledged yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
     /// Received ack-eliciting packets of each space that have not been acknowledged yet.
     pub(super) unacknowledged: [Option<Unacknowledged>; 3],
-    /// The peer's requests that affect these ACK frames.
+    /// The peer's requests that affect this endpoint's ACK frames.
     pub(super) ack_requests: AckRequests,
     /// The last received packet of each space: its arrival time, and whether its number is the
     /// highest so far.
@@ -306,8 +306,8 @@ impl EndpointRecords {
         }
     }
 
-    /// Like [`credit`](Self::credit), but the lower value of two addresses while the server probes
-    /// the previous one.
+    /// Like [`credit`](Self::credit), but returns the lower value of two addresses while the server
+    /// probes the previous one.
     pub(super) fn least_credit(&self) -> Option<u64> {
         match self.side {
             Side::Client => None,

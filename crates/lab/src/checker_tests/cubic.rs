@@ -20,7 +20,7 @@ fn reduced() -> Story {
     story
 }
 
-/// Sets these windows (in datagrams) after recovery, one after each round trip in which a whole
+/// Sets the given windows (in datagrams) after recovery, one after each round trip in which a whole
 /// window arrives and data is waiting.
 fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
     story.hold();
@@ -129,7 +129,7 @@ fn s24_a_window_at_w_max_is_not_below_it() {
     assert_eq!(windows(119.0 * 0.85), Some("S24"));
 }
 
-/// Returns the windows of W_est from seven datagrams upward, after a window of ten; from ten
+/// Returns W_est after each round, starting at seven datagrams after a reduction from ten; from ten
 /// datagrams on, the additive factor is `alpha`.
 fn estimate(alpha: f64) -> impl Iterator<Item = f64> {
     let mut window = 7.0_f64;

@@ -22,7 +22,7 @@ fn give_up(story: &mut Story) {
     story.tell(&Observation::EcnStateUpdated { old: None, new: FAILED });
 }
 
-/// Sends ten marked packets, of which the first four arrive with these counts.
+/// Sends ten marked packets, and acknowledges the first four with the ECN counts `counts`.
 fn tested(story: &mut Story, counts: Option<[u32; 3]>) {
     story.send_with(Ecn::Ect0, 10);
     story.wait(ms(100));
@@ -83,7 +83,7 @@ fn l10_a_path_that_lets_no_marked_packet_through_is_given_up() {
     violates(L10, |story| tell(story, 23));
 }
 
-/// Row 217: validation of an earlier path does not apply to a new path.
+/// The validation of an earlier path does not apply to a new path.
 #[test]
 fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     let tell = |story: &mut Story, lost: u64| {
@@ -97,8 +97,8 @@ fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     violates(L10, |story| tell(story, 10));
 }
 
-/// Row 136: fewer than ten lost packets are not sufficient evidence, but lost and marked packets
-/// are added up.
+/// Fewer than ten lost packets are not sufficient evidence, but lost and marked packets are added
+/// up.
 #[test]
 fn l10_ten_packets_are_needed_to_give_up() {
     let tell = |story: &mut Story, ce: u64, lost: u64| {

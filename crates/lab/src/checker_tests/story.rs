@@ -218,8 +218,8 @@ impl Story {
         self.receive(&Frame::Ping);
     }
 
-    /// Sends an ACK frame from the server for the client's packet 0, with these counts of ECT(0),
-    /// ECT(1) and CE.
+    /// Sends an ACK frame from the server for the client's packet 0, with the given counts of
+    /// ECT(0), ECT(1) and CE.
     pub(crate) fn send_ack(&mut self, counts: Option<[u32; 3]>) {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);

@@ -85,7 +85,8 @@ fn s4_recovery_begins_with_a_reduction() {
     });
 }
 
-/// Declares five packets lost that span `silence`, when a sixth is acknowledged.
+/// Declares five packets lost, which were sent over `silence` milliseconds, when a later packet is
+/// acknowledged.
 fn silence(story: &mut Story, silence: u64) {
     story.set_window(40);
     story.report();
@@ -257,7 +258,7 @@ fn s6_half_the_window_in_a_round_of_avoidance() {
     assert_eq!(tell(14), Some("S6"));
 }
 
-/// The ACK frame that ends a round may acknowledge everything sent in that round, so that two
+/// The ACK frame that ends a round may acknowledge everything sent in that round, in which case two
 /// windows are acknowledged in one round.
 #[test]
 fn s6_half_of_what_a_round_acknowledges() {
@@ -353,8 +354,8 @@ fn s14_a_window_that_was_outgrown_stays() {
     });
 }
 
-/// The ACK that acknowledges the last lost packet may also end a BBR phase whose successor has a
-/// bound, or reveal the loss of a packet sent by a probe.
+/// The ACK that acknowledges the last lost packet may also begin a BBR phase that limits the
+/// window, or reveal the loss of a packet sent by a bandwidth probe.
 #[test]
 fn s14_bbr_may_be_bounded_by_what_else_an_ack_says() {
     let tell = |next: &'static str, loses: bool| {

@@ -51,8 +51,7 @@ impl Baseline {
         }
     }
 
-    /// Returns a lower bound for the bytes of content that all flows together had received at
-    /// `time`.
+    /// Returns a lower bound for the total bytes of content that the flows had received at `time`.
     pub(super) fn received(&self, time: Duration) -> u64 {
         let later = self.samples.partition_point(|sample| sample.at.since_origin() <= time);
         self.sample(later).map_or(0, |sample| sample.received.iter().sum())

@@ -73,13 +73,13 @@ pub struct Bounds<'a> {
 
 /// Half of the initial window, in datagrams (RFC 9002 §7.2).
 const HALF_THE_INITIAL_WINDOW: f64 = 5.0;
-/// The minimum content of a full datagram, in bytes.
+/// A lower bound for the bytes of content in a full-sized datagram.
 const CONTENT: u64 = 1100;
-/// The time until the first PING of a client that waits for a response: the number of probe
-/// timeouts, and the minimum.
+/// The time until a client that waits for a response sends its first PING: this many probe
+/// timeouts, but at least [`ANSWER_AT_LEAST`].
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
-/// The maximum time until a host that could not send retries.
+/// The maximum time that a host waits before it retries a failed send.
 const RETRIES_WITHIN: Duration = Duration::from_millis(500);
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -207,8 +207,8 @@ impl<'a> Bounds<'a> {
         late.fold(self.longest_round_trip, Duration::saturating_add)
     }
 
-    /// Returns how long the silence caused by `kind` lasts, and the probe timeout that applies
-    /// then.
+    /// Returns how long nothing arrives because of `kind`, and the probe timeout that applies at
+    /// that time.
     fn silence(&self, time: Duration, kind: Kind, longest: Duration) -> (Duration, Duration) {
         let probe = self.probe_timeout(time, longest);
         let sampled = self.sampled_probe_timeout(longest);
@@ -331,8 +331,8 @@ fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
     rate.time_for(waiting.saturating_add(size)).unwrap_or(Duration::MAX)
 }
 
-/// Returns whether losses and delays depend on random numbers or on time, so that they differ if
-/// other datagrams are sent.
+/// Returns whether losses and delays depend on random numbers or on time, and may therefore differ
+/// if other datagrams are sent.
 fn is_random(network: &LinkConfig) -> bool {
     [&network.to_server, &network.to_client].into_iter().any(|conditions| {
         let fixed = Conditions {

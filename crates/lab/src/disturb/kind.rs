@@ -61,15 +61,15 @@ impl fmt::Display for UnknownName {
 
 impl core::error::Error for UnknownName {}
 
-/// Shorter than the interval of an idle connection's probes on a long path.
+/// A duration shorter than the interval of an idle connection's probes on a long path.
 const SHORT: Duration = Duration::from_millis(200);
-/// Longer than the first probe timeout of a connection without an RTT sample.
+/// A duration longer than the first probe timeout of a connection without an RTT sample.
 const LONG: Duration = Duration::from_secs(2);
-/// Several round trips on a short path, or half a round trip on a long one.
+/// A delay of several round trips on a short path, or half a round trip on a long one.
 pub(super) const LATE: Duration = Duration::from_millis(100);
 const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
-/// Smaller than the datagrams of the undisturbed run, but not smaller than QUIC allows.
+/// A datagram size below that of the undisturbed run, but not below QUIC's minimum.
 const SMALL: usize = 1220;
 /// The time from a change to the application's migration.
 pub(super) const MIGRATES_AFTER: Duration = Duration::from_millis(300);
@@ -148,8 +148,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether the disturbance affects a single datagram, so that its injection point must
-    /// be a datagram.
+    /// Returns whether the disturbance affects a single datagram, in which case its injection point
+    /// must be a datagram.
     pub const fn needs_datagram(self) -> bool {
         matches!(
             self,

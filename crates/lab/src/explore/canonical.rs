@@ -193,7 +193,7 @@ impl Form {
         part.inspect(&mut |name, value| self.value(unit(name), value));
     }
 
-    /// Adds the sender's state outside its parts.
+    /// Adds the sender's own state, in addition to the state that its parts report.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
         self.number(waiting(sender));
@@ -282,7 +282,7 @@ impl Form {
         }
     }
 
-    /// Adds CUBIC's curve at `time` seconds after it has returned to its end.
+    /// Adds CUBIC's curve `time` seconds after K, the time at which the curve reaches W_max.
     fn curve(&mut self, time: f64) {
         if CURVE * time * time * time + self.own.curve_end >= OUT_OF_REACH {
             return self.number(i64::MAX);

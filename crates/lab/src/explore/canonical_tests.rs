@@ -4,7 +4,7 @@ use clearway_units::{Rate, Timestamp};
 use super::*;
 use crate::explore::moves::Move;
 
-/// A part that reports these values.
+/// A part of a sender that reports the given values.
 struct Values<'a>(&'a [(&'static str, StateValue)]);
 
 impl Inspect for Values<'_> {

@@ -1,4 +1,4 @@
-//! The state at the end of a sequence of moves, and the states before each move.
+//! The state at the end of an event sequence, and the states before each event.
 
 use clearway_congestion::{Controller, ControllerParameters};
 
@@ -17,14 +17,14 @@ pub(super) struct State<C> {
     pub(super) reduction: LastReduction,
 }
 
-/// Moves from one sequence to the next. Consecutive sequences share a prefix, so only the rest is
-/// recomputed.
+/// Advances from one event sequence to the next. Consecutive sequences share a prefix, so only the
+/// rest is recomputed.
 pub(super) struct Cursor<'a, C, F> {
     make: &'a F,
     rules: Rules,
     root: Option<Root>,
     moves: Vec<Move>,
-    /// The state at the root, and after each move.
+    /// The state at the root, and after each event.
     states: Vec<State<C>>,
 }
 

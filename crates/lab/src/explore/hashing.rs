@@ -30,7 +30,7 @@ impl Hasher for Key {
 pub(super) struct Folded(u64);
 
 impl Folded {
-    /// Odd, with half of its bits set: the golden ratio.
+    /// The multiplier, 2^64 divided by the golden ratio: odd, with half of its bits set.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
     pub(super) const fn new() -> Self {

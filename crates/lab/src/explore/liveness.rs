@@ -19,8 +19,8 @@ use crate::checker::Property;
 const EARLY_ROUNDS: u32 = 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// The recovery period before the curve begins, the round in which recovery ends, and a round in
-/// which the window follows the curve.
+/// The additional rounds: the recovery period before the curve begins, the round in which recovery
+/// ends, and a round in which the window follows the curve.
 const MORE_ROUNDS: u32 = 3;
 /// A pattern with such long round trips that a CUBIC curve takes only a few of them.
 const SLOW: &[Move] = &[Move::Tick, Move::AckAll];

@@ -1,6 +1,6 @@
 //! The events that can happen to a sender.
 
-/// An event that can happen next.
+/// An event that can happen to a sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Move {
     /// The application writes twenty datagrams.
@@ -20,7 +20,7 @@ pub enum Move {
 }
 
 impl Move {
-    /// All moves.
+    /// All events.
     pub const ALL: [Self; 7] = [
         Self::SendBurst,
         Self::AckAll,

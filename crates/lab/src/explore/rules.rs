@@ -1,4 +1,4 @@
-//! The rules that must hold after every move.
+//! The rules that must hold after every event.
 
 use clearway_congestion::{Inspect, Phase, SendIndex, Snapshot, StateValue, Visit};
 

@@ -1,5 +1,4 @@
-//! The breadth-first search: it explores all sequences of moves of one length before any longer
-//! one.
+//! The breadth-first search: it explores all event sequences of one length before any longer one.
 //!
 //! A state is not stored. It is represented by the sequence that reached it first. The previous
 //! state's number and the move take eight bytes, and the canonical form takes eight more. The state
@@ -28,15 +27,15 @@ const WINDOWS: core::ops::RangeInclusive<u64> = 2..=16;
 /// The window, in datagrams, above which a state is not explored further because it has grown
 /// enough.
 const LARGEST: u64 = 16;
-/// The number of violations after which the search ends, and that are kept.
+/// The maximum number of violations that are kept; the search ends when it is reached.
 const KEPT: usize = 8;
 /// The number of states that a thread explores at a time.
 const CHUNK: usize = 128;
 /// The number of chunks after which their results are merged.
 const CHUNKS: usize = 64;
 
-/// A state: its previous state, and the move that led to it. A root has no parent, and is stored at
-/// its index among the roots.
+/// A state: its previous state, and the event that led to it. A root has no parent, and is stored
+/// at its index among the roots.
 #[derive(Clone, Copy)]
 struct Node {
     parent: u32,
@@ -199,7 +198,7 @@ where
         part
     }
 
-    /// Makes the move `step`. Returns the canonical form of the resulting state; `None` if its
+    /// Applies the event `step`. Returns the canonical form of the resulting state; `None` if its
     /// window is too large to be explored.
     fn follow(&self, state: &State<C>, step: Move) -> Result<Option<u64>, Fault> {
         safely(|| {
@@ -210,7 +209,7 @@ where
         })
     }
 
-    /// Returns the root from which a state was reached, and the moves from there.
+    /// Returns the root from which a state was reached, and the events from there.
     fn path(&self, number: usize) -> (Root, Vec<Move>) {
         let mut node = self.nodes[number];
         let mut moves = Vec::with_capacity(self.manner.depth);

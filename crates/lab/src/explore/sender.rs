@@ -1,4 +1,5 @@
-//! A minimal sender for a controller: a ledger, a pacer, a sampler, and moves to make.
+//! A minimal sender for a controller: a ledger, a pacer and a sampler, and the events that can
+//! happen to it.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -23,11 +24,11 @@ const IDLE: Duration = Duration::from_secs(6);
 /// The size of a burst written by the application, in datagrams: larger than the largest window
 /// that is explored.
 const BURST: u32 = 20;
-/// The number of times that the pacer may delay a sender within one move; more than that counts as
+/// The number of times that the pacer may delay a sender within one event; more than that counts as
 /// a violation.
 const MAX_WAITS: u32 = 200;
 
-/// A move's effects, as needed by the rules.
+/// An event's effects, as needed by the rules.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) before: Snapshot,
@@ -107,7 +108,7 @@ impl<C: Controller> Sender<C> {
         self.outstanding.len() as u64 * SIZE
     }
 
-    /// Returns whether the move `step` can happen now.
+    /// Returns whether the event `step` can happen now.
     pub(super) fn permits(&self, step: Move) -> bool {
         match step {
             Move::SendBurst => self.waiting < BURST,
@@ -118,7 +119,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Makes the move `step`, and then sends as much as possible.
+    /// Applies the event `step`, and then sends as much as possible.
     pub(super) fn make(&mut self, step: Move) -> Step {
         let outstanding = self.outstanding.len();
         let made = match step {
@@ -149,7 +150,7 @@ impl<C: Controller> Sender<C> {
         made
     }
 
-    /// Returns the effects of a move that reports nothing to the controller.
+    /// Returns the effects of an event that is not reported to the controller.
     fn silence(&self) -> Step {
         let snapshot = self.controller.snapshot();
         Step {

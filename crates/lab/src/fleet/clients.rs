@@ -162,7 +162,7 @@ impl Fleet {
         }
     }
 
-    /// Closes the connection at `place`.
+    /// Closes the connection with the index `place`.
     pub(super) fn close(&mut self, place: usize) {
         let connection = self.connections.swap_remove(place);
         self.free_addresses.push(connection.client);

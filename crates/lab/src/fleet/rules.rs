@@ -51,7 +51,7 @@ pub enum Reason {
     /// that had not seen the connection.
     OtherBalancer,
     /// The server does not issue QUIC-LB connection IDs, or the connection was not established, and
-    /// the client was silent for the lifetime of flow entries.
+    /// the client sent nothing for the lifetime of flow entries.
     Idle,
 }
 

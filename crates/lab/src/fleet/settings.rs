@@ -41,8 +41,8 @@ impl Form {
 pub enum Circumstance {
     /// Changes are made in the order that [`Pool`](clearway_balancer::Pool) recommends.
     InOrder,
-    /// Changes are made in that order, while an attacker sends forged Initial packets and
-    /// connection IDs.
+    /// Changes are made in the recommended order, while an attacker sends forged Initial packets
+    /// and connection IDs.
     Attacked,
     /// Changes are made in any order: servers get clients before all balancers know them, and old
     /// configurations are removed immediately.

@@ -57,13 +57,13 @@ pub struct Share {
 /// A property that did not hold in some runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Violated {
-    /// Its ID.
+    /// The ID of the property.
     pub property: &'static str,
-    /// The number of runs in which it was violated.
+    /// The number of runs in which the property was violated.
     pub runs: usize,
-    /// The seed of the first of these runs.
+    /// The seed of the first run that violated the property.
     pub seed: u64,
-    /// The virtual time of the violation in that run, in seconds.
+    /// The virtual time of the violation in the first run that violated the property, in seconds.
     pub at_s: f64,
 }
 
@@ -141,8 +141,8 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Returns the smallest of the sorted `times` that is not exceeded by at least `percent` percent of
-/// them.
+/// Returns the smallest of the sorted `times` such that at least `percent` percent of them do not
+/// exceed it.
 fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.checked_sub(1)?).copied().flatten()

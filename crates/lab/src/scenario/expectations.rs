@@ -45,7 +45,7 @@ pub struct Expectations {
     /// flows received between `settled_after` and the end of the flow that ends first.
     pub jain_at_least: Option<f64>,
     /// Limits for each flow's (or each group of copies') share of the bytes that all flows received
-    /// in that time.
+    /// in the period that `jain_at_least` covers.
     pub shares: Vec<ShareBound>,
     /// The time, counted from the start of the run, after which queueing delay, Jain's index and
     /// shares are measured.

@@ -106,7 +106,7 @@ fn variants(
     Ok(variants)
 }
 
-/// Creates a variant whose settings `level` override those of the base.
+/// Creates a variant from `level`, whose settings override those of the base.
 fn overlaid(
     file: &ScenarioFile,
     variant: &VariantFile,

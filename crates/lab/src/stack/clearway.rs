@@ -55,7 +55,7 @@ impl ClearwayStack {
         Ok(Self::client_with(now, server, sessions, transport, random, observer))
     }
 
-    /// Creates a client with these TLS settings.
+    /// Creates a client with the given TLS settings.
     pub(super) fn client_with(
         now: Timestamp,
         server: SocketAddr,
@@ -108,7 +108,7 @@ impl ClearwayStack {
         Ok(Self::server_with(now, sessions, transport, preferred, random, observer))
     }
 
-    /// Creates a server with these TLS settings.
+    /// Creates a server with the given TLS settings.
     pub(super) fn server_with(
         now: Timestamp,
         sessions: Arc<dyn ServerSessions>,

@@ -25,7 +25,7 @@ const LENGTH: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(1);
 
 impl ResumedTls {
-    /// Lets two endpoints with these settings connect over a path without delay.
+    /// Lets two endpoints with the given settings connect over a path without delay.
     ///
     /// # Errors
     /// Returns an error if TLS cannot be set up.

@@ -1,5 +1,5 @@
-//! Tests of acknowledgments as requested by their receiver (draft-ietf-quic-ack-frequency): how
-//! many are sent, and what they cost.
+//! Tests of acknowledgment frequency, as requested by the peer (draft-ietf-quic-ack-frequency): how
+//! many ACK frames are sent, and at what cost.
 
 use core::time::Duration;
 use std::path::Path;
@@ -63,8 +63,8 @@ fn run(setup: &Setup, controller: &str) -> Counts {
     Counts { took, acks: client[0].sum, requests: server[1].sum }
 }
 
-/// At 100 Mbit/s, a download in the same time takes less than half as many ACK frames. On the path
-/// with a slow return direction, the download is not slower either. Requests are rare.
+/// At 100 Mbit/s, a download takes the same time with less than half as many ACK frames. On the
+/// path with a slow return direction, the download is not slower either. Requests are rare.
 #[test]
 fn fewer_acknowledgements_cost_no_goodput() {
     let scenario = scenario("ack-frequency");

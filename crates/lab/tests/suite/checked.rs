@@ -1,5 +1,5 @@
-//! Tests that no property is violated when the published collapse runs under the checker, in many
-//! networks.
+//! Runs the scenario of the published CUBIC congestion window collapse under the checker, in many
+//! networks, and tests that no property is violated.
 
 use core::time::Duration;
 

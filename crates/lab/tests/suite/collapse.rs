@@ -1,4 +1,4 @@
-//! The published collapse in the lab.
+//! Tests of the published collapse of CUBIC's congestion window, in the lab.
 
 use core::time::Duration;
 

@@ -9,7 +9,7 @@ use clearway_lab::fleet::{Circumstance, Form, Reason, Report, Settings, Size, si
 
 const SIZE: Size = Size { servers: 20, connections: 500 };
 
-/// Runs the fleets of one form and circumstance, and adds up the reports.
+/// Runs fleets with one connection ID format and one circumstance, and adds up the reports.
 fn run(seeds: std::ops::Range<u64>, form: Form, circumstance: Circumstance) -> Report {
     let settings = Settings { size: SIZE, form, circumstance };
     let mut sum = Report::default();

@@ -8,7 +8,7 @@ use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// Runs a small transfer with a round-trip time of 10 ms and these additional settings.
+/// Runs a small transfer with a round-trip time of 10 ms and the given additional settings.
 fn outcomes(more: &str) -> Vec<Outcome> {
     let text = format!(
         r#"
@@ -44,9 +44,9 @@ fn slowest(outcomes: &[Outcome]) -> Duration {
     outcomes.iter().filter_map(|outcome| outcome.flows[0].took).max().unwrap()
 }
 
-/// The first of these times are within the handshake; in these cases, the client migrates when the
-/// handshake is confirmed. The old path works until the new one is validated, so a migration costs
-/// no probe timeout, only slow start if the IP address changes.
+/// The earliest migrations are requested during the handshake, and begin when the handshake is
+/// confirmed. The old path works until the new one is validated, so a migration costs no probe
+/// timeout, only slow start if the IP address changes.
 #[test]
 fn a_move_at_any_millisecond_of_a_small_transfer_costs_little() {
     let undisturbed = slowest(&outcomes(""));

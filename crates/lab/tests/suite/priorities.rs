@@ -204,7 +204,7 @@ fn a_full_send_buffer_does_not_hold_up_what_is_urgent() {
     assert!(crowded <= time + DELAY, "{crowded:?} instead of {time:?}");
 }
 
-/// RFC 9218 §10: among responses of the same urgency, incremental ones take turns, the others
+/// RFC 9218 §10: among responses of the same urgency, incremental ones take turns, and the others
 /// follow one another.
 #[test]
 fn incremental_responses_take_turns() {

@@ -57,7 +57,8 @@ fn random_loss(probability: f64) -> Vec<LossRule> {
     vec![LossRule { model, window: Window::Always }]
 }
 
-/// Returns the loss of the published collapse: 30 % for two seconds.
+/// Returns the loss that causes the published CUBIC congestion window collapse: 30 % for two
+/// seconds.
 fn collapse() -> Vec<LossRule> {
     let model = LossModel::Random { probability: Probability::new(0.3).unwrap() };
     let length = Some(Duration::from_secs(2));
@@ -83,7 +84,7 @@ fn transfer(setup: &Setup, controller: &str, seed: u64) -> Outcome {
     outcome
 }
 
-/// The application verifies every byte and fails at a wrong one.
+/// The application verifies every byte and fails if one is wrong.
 #[test]
 fn every_pairing_completes_a_download() {
     for pairing in PAIRINGS {
@@ -128,7 +129,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// TLS uses its own randomness, but this affects no times or sizes.
+/// TLS uses its own randomness, but it affects neither times nor sizes.
 #[test]
 fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
     let traffic = Traffic::Download { size: 1_000_000 };

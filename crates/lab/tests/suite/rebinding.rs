@@ -42,8 +42,8 @@ traffic = {{ download = "50kB" }}
     outcomes.into()
 }
 
-/// This includes a rebinding while the last handshake messages are in flight: when they are retransmitted, the
-/// server has already discarded their keys.
+/// One of the tested rebindings happens while the last handshake messages are in flight: when they
+/// are retransmitted, the server has already discarded their keys.
 #[test]
 fn a_rebinding_in_the_handshake_does_not_stop_a_download() {
     for moment in [1, 5, 7, 10, 12, 15, 17, 20, 22, 25, 30] {

@@ -93,8 +93,8 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Returns a setup with one flow for each of these controllers; the flows start a tenth of a
-    /// second apart.
+    /// Returns a setup with one flow for each of the given controllers; the flows start a tenth of
+    /// a second apart.
     pub(super) fn shared_by(self, controllers: &[Option<&str>]) -> Setup {
         let rate = Rate::from_bits_per_second(self.megabits * 1_000_000);
         let path = rate.bytes_in(self.round_trip) as f64;

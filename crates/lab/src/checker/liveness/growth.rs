@@ -27,8 +27,8 @@ use crate::checker::rule::{Rule, Verdict};
 
 /// The number of rounds over which growth is averaged.
 const ROUNDS: u64 = 4;
-/// The recovery period in which a congestion avoidance phase may begin, and the round in which it
-/// ends.
+/// Rounds in addition to [`ROUNDS`]: the recovery period in which a congestion avoidance phase may
+/// begin, and the round in which recovery ends.
 const MORE_ROUNDS: u64 = 2;
 /// The longest time for which CUBIC's window may grow by less than a datagram at its plateau.
 const PLATEAU: Duration = Duration::from_millis(2720);
@@ -46,8 +46,8 @@ struct Stage {
     /// The number of windows acknowledged, in thousandths.
     windows: u64,
     window_before: u64,
-    /// Whether the phase began with a window reduction or with the end of slow start, so that W_est
-    /// is known.
+    /// Whether the phase began with a window reduction or with the end of slow start; only then is
+    /// W_est known.
     is_whole: bool,
     /// The window when it last grew by a datagram, and how long congestion control has limited
     /// sending since then.

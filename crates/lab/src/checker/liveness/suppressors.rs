@@ -41,8 +41,7 @@ fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     .contains(&suppressor)
 }
 
-/// Returns whether `suppressor` may be set again soon after it was removed, which then starts a new
-/// count.
+/// Returns whether `suppressor` may be set again soon after its removal, which restarts the count.
 fn may_return_at_once(suppressor: Suppressor) -> bool {
     suppressor == Suppressor::ConservativeSlowStart || belongs_to_a_cycle(suppressor)
 }

@@ -114,7 +114,8 @@ impl Addresses {
         self.is_probe_built = probes_another_path;
     }
 
-    /// Records that an Initial packet was built, either by a client or ack-eliciting.
+    /// Records that an Initial packet that requires padding was built: any Initial packet of a
+    /// client, or an ack-eliciting one of a server.
     pub(in crate::checker) fn on_initial_built(&mut self) {
         self.is_padding_due = true;
     }
@@ -171,6 +172,8 @@ impl Addresses {
         entry.is_validated_again = entry.is_validated;
     }
 
+    /// Checks a report that the peer is validated at `address`.
+    ///
     /// # Errors
     /// Returns an error if the peer has not proven that it is at `address`.
     pub(in crate::checker) fn check_validated(&self, address: SocketAddr) -> Result<(), String> {

@@ -56,7 +56,7 @@ impl ConnectionIds {
         verdict
     }
 
-    /// Returns whether the peer used one connection ID from both addresses.
+    /// Returns whether the peer used the same connection ID from the addresses `one` and `other`.
     fn peer_kept_id(&self, one: SocketAddr, other: SocketAddr) -> bool {
         let came_from = |address| self.received.iter().filter(move |(_, from)| *from == address);
         came_from(one).any(|(id, _)| came_from(other).any(|(same, _)| same == id))

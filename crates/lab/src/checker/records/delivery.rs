@@ -61,7 +61,7 @@ enum Item {
     },
 }
 
-/// The newest frame on a subject.
+/// The newest control frame with a given [`Subject`].
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     number: u64,

@@ -69,7 +69,7 @@ impl Episode {
         self.can_be_undone = false;
     }
 
-    /// Undoes the last reduction: packets that caused it count again as they did before.
+    /// Undoes the last reduction, and restores the boundary that applied before it.
     pub(in crate::checker) fn undo(&mut self) {
         self.boundary = self.boundary_before;
         self.is_open = false;

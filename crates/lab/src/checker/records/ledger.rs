@@ -491,7 +491,7 @@ impl Ledger {
         self.in_flight = 0;
     }
 
-    /// Records that the peer has another address.
+    /// Records that the peer's address has changed.
     pub(in crate::checker) fn leave_address(&mut self) {
         self.left_address_at = self.next_index;
     }

@@ -78,7 +78,8 @@ pub(in crate::checker) struct Feedback {
     /// The number of newly acknowledged marked packets of this path, and the latest such packet.
     pub(in crate::checker) marked: u64,
     pub(in crate::checker) newest: Option<u64>,
-    /// The number of these packets whose loss would count as congestion.
+    /// The number of newly acknowledged marked packets of this path whose loss would count as
+    /// congestion.
     pub(in crate::checker) counting: u64,
     /// The number of newly acknowledged marked packets of other paths.
     pub(in crate::checker) elsewhere: u64,
@@ -134,7 +135,7 @@ struct PathMarks {
     retested: Option<u64>,
     /// The last marked packet.
     last_marked: Option<u64>,
-    /// The number of marked packets lost since the path was validated, or in the second test.
+    /// The number of marked packets lost since the path began, was validated, or was tested again.
     lost: u64,
     /// Until the path is validated: the number of packets received with CE, and of marked packets
     /// that have not arrived yet.
@@ -151,7 +152,7 @@ struct PathMarks {
     unanswered: u64,
     /// The latest acknowledged packet that counted as in flight.
     newest_acknowledged: Option<u64>,
-    /// The position in send order before which packets were sent before a reduction.
+    /// The position in send order of the first packet that was sent after all reductions so far.
     answered_to: u64,
 }
 
@@ -356,8 +357,8 @@ impl MarkRecords {
         }
     }
 
-    /// Returns whether CE marks were reported to which congestion control may respond, given that
-    /// the last reduction was for packets before `boundary`.
+    /// Returns whether congestion control may respond to the reported CE marks, given that the last
+    /// reduction was for packets before `boundary`.
     pub(in crate::checker) fn may_answer(&self, boundary: u64) -> bool {
         self.path.unanswered > 0 && self.path.newest_acknowledged >= Some(boundary)
     }

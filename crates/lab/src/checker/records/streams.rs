@@ -145,7 +145,7 @@ impl Streams {
         self.sent - self.abandoned
     }
 
-    /// Returns whether this many more bytes may be sent on any stream.
+    /// Returns whether the peer's limits permit `bytes` more bytes, regardless of the stream.
     pub(in crate::checker) fn permits(&self, bytes: u64) -> bool {
         let least = self.initial.map_or(0, |initial| initial.into_iter().min().unwrap_or(0));
         self.limit >= self.sent + bytes

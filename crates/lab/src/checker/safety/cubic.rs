@@ -169,8 +169,8 @@ impl CubicCurve {
     }
 
     /// Begins a congestion avoidance phase after slow start: K is zero, and W_max is the window
-    /// (§4.10). It is known that cwnd_prior, the window before the last reduction, is the same only
-    /// if there was no reduction.
+    /// (§4.10). The value of cwnd_prior, the window before the last reduction, is known only if
+    /// there was no reduction; it then equals W_max.
     fn begin_after_slow_start(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let epoch = after.slow_start_threshold.unwrap_or(after.window);

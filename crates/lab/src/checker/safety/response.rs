@@ -29,7 +29,8 @@ impl Rule for Response {
 }
 
 /// Returns whether this event reported congestion that has not been responded to: a packet sent
-/// after the last reduction was lost, or CE marks were reported together with such a packet.
+/// after the last reduction was lost, or CE marks were reported and a packet sent after that
+/// reduction was acknowledged.
 fn is_new(records: &EndpointRecords, report: &Report<'_>) -> bool {
     let boundary = records.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)

@@ -16,8 +16,8 @@ const SLACK: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct RoundTrip {
-    /// Whether the minimum RTT was reset after persistent congestion (RFC 9002 §5.2), so that it
-    /// may temporarily exceed the smoothed RTT.
+    /// Whether the minimum RTT was reset after persistent congestion (RFC 9002 §5.2), in which case
+    /// it may temporarily exceed the smoothed RTT.
     is_restarted: bool,
 }
 

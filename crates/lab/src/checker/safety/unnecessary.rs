@@ -10,7 +10,7 @@ use crate::checker::rule::{Rule, Verdict};
 /// Limits the share of sent bytes that may be declared lost but arrive, on a path that preserves
 /// order: one divided by this number.
 const SHARE_IN_ORDER: u64 = 100;
-/// The same share for a path that reorders packets, where the thresholds have to adapt.
+/// Like [`SHARE_IN_ORDER`], for a path that reorders packets, where the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
 /// The number of spurious losses that are allowed regardless of how little was sent.
 const FEW: u64 = 20;

@@ -196,7 +196,7 @@ fn time(time: Option<Time>) -> Duration {
     time.map_or(Duration::ZERO, |time| time.0)
 }
 
-/// Resolves the host's settings; `None` if the host never takes any time.
+/// Resolves the host's settings; `None` if the host processes datagrams instantly.
 fn host(settings: &HostSettings) -> Option<Host> {
     let host = Host {
         buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },

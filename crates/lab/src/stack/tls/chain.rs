@@ -24,8 +24,8 @@ struct Identity {
 
 type Identities = BTreeMap<Option<u32>, Arc<Identity>>;
 
-/// Returns the identity of servers whose certificate chains have `size` bytes; `None` returns one
-/// with a single certificate of any size.
+/// Returns the identity of servers whose certificate chains have `size` bytes; with `None`, returns
+/// one with a single certificate of any size.
 fn identity(size: Option<u32>) -> Result<Arc<Identity>, LabCertificateError> {
     static IDENTITIES: Mutex<Identities> = Mutex::new(BTreeMap::new());
     let mut identities = IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ pub(super) fn resolver(
     Ok(Arc::new(SingleCertAndKey::from(identity(size)?.certified.clone())))
 }
 
-/// Returns the roots that the clients of these servers trust.
+/// Returns the root certificates that clients of servers with such a certificate chain trust.
 pub(super) fn roots(size: Option<u32>) -> Result<RootCertStore, LabCertificateError> {
     let mut roots = RootCertStore::empty();
     roots.add(identity(size)?.root.clone())?;

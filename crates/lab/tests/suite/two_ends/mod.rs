@@ -16,7 +16,7 @@ pub(crate) const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);
 /// The one-way delay of a datagram.
 pub(crate) const DELAY: Duration = Duration::from_millis(5);
-/// Longer than any ACK delay, shorter than any idle timeout.
+/// The maximum time to wait for a timer: longer than any ACK delay, shorter than any idle timeout.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Two endpoints on a lossless path; the first is the client.
