@@ -15,7 +15,7 @@ const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 /// The string set with the names of statistics.
 const NAMES_OF_STATISTICS: u32 = 1;
-/// The length of a name in bytes, padded with zeros.
+/// The length in bytes of a name, which is padded with zeros.
 const NAME: usize = 32;
 /// Offset of the names in `struct ethtool_gstrings`, after the fields for command, string set and
 /// count.

@@ -1,4 +1,4 @@
-//! Runs long work, which the user can interrupt, on another thread.
+//! Runs a long task, which the user can interrupt, on another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

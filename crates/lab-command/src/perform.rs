@@ -133,7 +133,7 @@ impl Rows<'_> {
         self.conclude()
     }
 
-    /// Processes the result of a job, which is partial if the job was interrupted.
+    /// Processes the result of a job. The result is partial if the job was interrupted.
     fn on_job(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
         match job.checked_sub(self.cells) {
             None => self.on_cell(job, &swept),
@@ -141,7 +141,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Processes the result of a variant with a controller, which is partial if it was interrupted.
+    /// Processes the result of a variant with a controller. The result is partial if the job was
+    /// interrupted.
     fn on_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
         let Some(view) = self.matrix.and_then(|matrix| matrix.view(cell)) else { return Ok(()) };
         let row = view.row(swept);
@@ -158,7 +159,8 @@ impl Rows<'_> {
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))
     }
 
-    /// Processes the result of one job of a comparison, which is partial if it was interrupted.
+    /// Processes the result of one job of a comparison. The result is partial if the job was
+    /// interrupted.
     fn on_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
         let Some((place, row)) = self.pending.add(number, swept) else { return Ok(()) };
         if self.json {

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{at_ms, ms};
 use crate::{Ecn, QueueLimit, Step};
 
-/// 10 Mbit/s, at which 1250 bytes take a millisecond.
+/// A rate of 10 Mbit/s, at which 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
 /// Returns the time at which each of the datagrams, given by entry time and size, leaves the wire;

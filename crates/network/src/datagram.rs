@@ -5,9 +5,9 @@ use clearway_units::Timestamp;
 /// One of the two directions of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Way {
-    /// From the client to the server: requests, acknowledgments of a download.
+    /// The direction from the client to the server: requests, and acknowledgments of a download.
     ToServer,
-    /// From the server to the client: the data of a download.
+    /// The direction from the server to the client: the data of a download.
     ToClient,
 }
 

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::testing::at_ms;
 
-    /// 10 Mbit/s, which is 1250 bytes per millisecond.
+    /// A rate of 10 Mbit/s, which is 1250 bytes per millisecond.
     const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
     #[test]

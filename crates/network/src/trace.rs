@@ -22,8 +22,8 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 /// lost; a datagram may use part of an opportunity, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// The times of the delivery opportunities in milliseconds. Not empty, never decreasing, and
-    /// the last time is not zero.
+    /// The times of the delivery opportunities in milliseconds. There is at least one, they never
+    /// decrease, and the last one is not zero.
     opportunities: Arc<[u64]>,
 }
 

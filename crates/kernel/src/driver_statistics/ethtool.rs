@@ -50,8 +50,8 @@ impl Room {
         unsafe { core::slice::from_raw_parts(self.begin.cast::<u8>(), ROOM) }
     }
 
-    /// Sends a request about a device, which consists of a command and its fields. The response
-    /// overwrites the request.
+    /// Sends a request about a device: a command and its fields. The response overwrites the
+    /// request.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub(super) struct Plan {
     spacing: Spacing,
     /// The earliest time of the next request, once a request has been made.
     next_at: Option<Timestamp>,
-    /// The minimum end time of the plan.
+    /// The earliest time at which the plan may end.
     lasts_until: Option<Timestamp>,
     /// Whether the peer's stream limit currently prevents more requests; an event reports when it
     /// allows more.

@@ -72,9 +72,9 @@ use Property::*;
 /// The scope in which a property is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In every run, at every event, by the checker.
+    /// The checker tests the property at every event of every run.
     Run,
-    /// Across several runs or flows, by the module `across`.
+    /// The module `across` tests the property on several runs or flows.
     Across,
     /// The property is not checked.
     Nowhere {

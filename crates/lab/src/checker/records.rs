@@ -297,8 +297,8 @@ impl EndpointRecords {
         )
     }
 
-    /// Returns how many bytes may be sent to an unvalidated address; `None` if there is no limit. A
-    /// client need not validate its server's address (RFC 9000 §8.1).
+    /// Returns how many more bytes the anti-amplification limit allows; `None` if there is no
+    /// limit. A client need not validate its server's address (RFC 9000 §8.1).
     pub(super) fn credit(&self) -> Option<u64> {
         match self.side {
             Side::Client => None,

@@ -16,7 +16,7 @@ pub enum Form {
     Aws,
     /// Random connection IDs, which balancers have to learn.
     Opaque,
-    /// A mix: half of the servers have random IDs, and each configuration has another format.
+    /// A mix: half of the servers have random IDs, and each configuration uses a different format.
     Mixed,
 }
 

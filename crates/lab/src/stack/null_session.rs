@@ -80,13 +80,13 @@ impl ServerSessions for NullSessions {
 enum Stage {
     /// The client sends its ClientHello.
     Hello,
-    /// Waiting for the peer's hello.
+    /// The session waits for the peer's hello.
     AwaitingHello,
     /// The server is about to send its ServerHello, or the client has read it: the Handshake keys come next.
     HandshakeKeys,
     /// The server sends its flight, and installs its 1-RTT keys.
     ServerFlight,
-    /// Waiting for the peer's last message.
+    /// The session waits for the peer's last message.
     AwaitingFinished,
     /// The client is about to send its Finished, or the server its session tickets.
     FinalMessages,

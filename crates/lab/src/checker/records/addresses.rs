@@ -186,15 +186,16 @@ impl Addresses {
         ))
     }
 
-    /// Returns the lower of the limits of the last destination and of the source address of the
-    /// peer's datagrams; `None` if neither has a limit. The two addresses differ after a probe of
-    /// the previous address.
+    /// Returns the lower of the anti-amplification limits of the last destination and of the source
+    /// address of the peer's datagrams; `None` if neither has a limit. The two addresses differ
+    /// after a probe of the previous address.
     pub(in crate::checker) fn least_credit(&self) -> Option<u64> {
         let credit = |address| self.entries.iter().find(|entry| entry.address == address)?.credit();
         [self.current, self.arriving].into_iter().flatten().filter_map(credit).min()
     }
 
-    /// Returns how many bytes may be sent to the last destination; `None` if there is no limit.
+    /// Returns how many more bytes the anti-amplification limit allows to be sent to the last
+    /// destination; `None` if there is no limit.
     pub(in crate::checker) fn credit(&self) -> Option<u64> {
         let current = self.current.or(self.arriving)?;
         self.entries.iter().find(|entry| entry.address == current)?.credit()
@@ -202,7 +203,8 @@ impl Addresses {
 }
 
 impl Entry {
-    /// Returns how many bytes may be sent to this address; `None` if there is no limit.
+    /// Returns how many more bytes the anti-amplification limit allows to be sent to this address;
+    /// `None` if there is no limit.
     fn credit(&self) -> Option<u64> {
         if self.is_validated_again {
             // The number of bytes received since then is unknown here.

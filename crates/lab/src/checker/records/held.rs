@@ -9,12 +9,12 @@ use clearway_units::Timestamp;
 pub(in crate::checker) struct HeldTime {
     /// When data began to wait, if it is waiting now.
     since: Option<Timestamp>,
-    /// The total of earlier waits since the last call of [`take`](Self::take).
+    /// The total duration of earlier waits since the last call of [`take`](Self::take).
     before: Duration,
     asked_at: Timestamp,
 }
 
-/// Whether and how long sending was limited between two events reported to a controller.
+/// Whether, and for how long, sending was limited between two events reported to a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Held {
     /// The time for which data waited for the window or the pacer.

@@ -87,7 +87,7 @@ pub(in crate::checker) struct Feedback {
 }
 
 impl Feedback {
-    /// Records that `packet` is newly acknowledged, on the path `path` or another.
+    /// Records that `packet`, which was sent on `path` or on another path, is newly acknowledged.
     pub(in crate::checker) fn note(&mut self, packet: &Packet, path: u32) {
         self.is_of_path |= packet.is_on(path);
         match packet.is_marked {

@@ -40,7 +40,7 @@ pub(in crate::checker) struct Tally {
     pub(in crate::checker) one_way: Option<Duration>,
     /// Whether a packet sent in this round was acknowledged.
     pub(in crate::checker) ends_round: bool,
-    /// Whether and how long congestion control has limited sending since packets were last
+    /// Whether, and for how long, congestion control has limited sending since packets were last
     /// acknowledged or lost.
     pub(in crate::checker) held: Held,
 }

@@ -7,8 +7,8 @@ use crate::checker::properties::Property;
 use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
-/// Limits the share of sent bytes that may be declared lost but arrive, on a path that preserves
-/// order: one divided by this number.
+/// Limits spurious losses on a path that preserves order: their maximum share of the sent bytes is
+/// one divided by this number.
 const SHARE_IN_ORDER: u64 = 100;
 /// Like [`SHARE_IN_ORDER`], for a path that reorders packets, where the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
