@@ -57,7 +57,7 @@ fn zone() -> Result<HashMap<Name, Vec<IpAddr>>, Box<dyn Error>> {
     Ok(HashMap::from([(Name::from_ascii("www.example.")?, addresses)]))
 }
 
-/// Responds with the addresses of a name that have the type of the query.
+/// Responds with the addresses of the name in the query that match the query type.
 async fn respond(zone: Arc<HashMap<Name, Vec<IpAddr>>>, request: Request) -> Message {
     let [query] = request.message().queries.as_slice() else {
         return request.response(ResponseCode::FormErr);

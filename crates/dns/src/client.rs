@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Closes the connection because of the server's violation.
+    /// Closes the connection because the server violated the protocol.
     fn violated(&self, violation: Violation) {
         let code = ErrorCode::ProtocolError.code();
         self.shared.connection.close(code, violation.reason().as_bytes());
@@ -176,7 +176,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Closes the connection if the server opens a stream (RFC 9250 §4.3.3). Ends with the connection.
+/// Closes the connection if the server opens a stream (RFC 9250 §4.3.3). Runs until the connection
+/// ends.
 async fn reject_streams(connection: Connection) {
     let violation = tokio::select! {
         accepted = connection.accept_uni() => accepted.map(|_| Violation::UnidirectionalStream),

@@ -5,10 +5,10 @@ use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 
 /// The EDNS option code of Extended DNS Errors.
 pub(crate) const OPTION: u16 = 15;
-/// Maximum number of octets of the text that is sent.
+/// Maximum length of the text sent, in octets.
 const MAX_TEXT: usize = 200;
 
-/// The info code of an Extended DNS Error (RFC 8914 §4), of those that this crate sends.
+/// The info codes of Extended DNS Errors (RFC 8914 §4) that this crate sends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorInfo {
@@ -52,7 +52,7 @@ impl ErrorInfo {
 pub struct ExtendedError {
     /// The info code.
     pub code: u16,
-    /// The text for people; may be empty.
+    /// The human-readable text (EXTRA-TEXT); may be empty.
     pub text: String,
 }
 

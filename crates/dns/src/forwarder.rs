@@ -42,7 +42,7 @@ pub struct ForwarderConfig {
     pub cache_entries: u64,
     /// Maximum size of the cache in bytes. The default is 64 MiB.
     pub cache_bytes: u64,
-    /// Time limit of an upstream server, before the next one is tried. The default is 2 s.
+    /// Time to wait for an upstream server before trying the next one. The default is 2 s.
     pub attempt_time: Duration,
     /// Time limit of a query. The default is 5 s.
     pub query_time: Duration,
@@ -123,7 +123,7 @@ pub struct ForwarderStatistics {
     pub hits: u64,
     /// Queries not answered from the cache.
     pub misses: u64,
-    /// Misses that waited for the response to an equal query.
+    /// Cache misses that waited for the response to an identical outstanding query.
     pub coalesced: u64,
     /// Queries answered with SERVFAIL because no upstream server responded.
     pub failures: u64,
@@ -172,7 +172,7 @@ struct Inner {
 
 impl Forwarder {
     /// Creates a forwarder to upstream servers in order of preference. Connections are established
-    /// when they are needed.
+    /// on demand.
     ///
     /// # Errors
     /// Fails if there are no upstream servers.
@@ -225,7 +225,7 @@ impl Forwarder {
         HealthWatch(self.inner.changes.subscribe())
     }
 
-    /// Returns the response to a question of which no response is in the cache.
+    /// Returns the response to a question that the cache cannot answer.
     async fn forward(&self, key: Key, question: Question) -> Result<Arc<Stored>, LinkError> {
         let inner = self.inner.clone();
         let cached = key.clone();

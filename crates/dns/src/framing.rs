@@ -10,7 +10,7 @@ use crate::violation::Violation;
 /// Size of the length field.
 pub(crate) const PREFIX: usize = 2;
 
-/// The reason why the content of a stream is not one message.
+/// The reason why a stream does not contain exactly one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FramingError {
     Violation(Violation),
@@ -18,14 +18,14 @@ pub(crate) enum FramingError {
     TooLong,
 }
 
-/// Reads the only message of a stream, chunk by chunk. Memory is used for received data only, not
-/// for an announced length.
+/// Reads the only message of a stream, chunk by chunk. Memory is allocated only for data that has
+/// arrived, not for an announced length.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
     limit: usize,
-    /// The first chunk, which usually contains everything.
+    /// The first chunk, which usually contains the entire message.
     first: Bytes,
-    /// Everything, if there is more than one chunk.
+    /// All chunks received so far, if there is more than one.
     joined: BytesMut,
 }
 
@@ -35,7 +35,7 @@ impl MessageReader {
         Self { limit, first: Bytes::new(), joined: BytesMut::new() }
     }
 
-    /// Takes the next chunk.
+    /// Adds the next chunk.
     pub(crate) fn push(&mut self, chunk: Bytes) -> Result<(), FramingError> {
         if self.first.is_empty() && self.joined.is_empty() {
             self.first = chunk;

@@ -97,7 +97,7 @@ impl Request {
     }
 }
 
-/// What responds to the queries of a [`Server`](crate::Server).
+/// A handler, which responds to the queries that a [`Server`](crate::Server) receives.
 ///
 /// Functions that take a [`Request`] and return a future of an [`Answer`] are handlers, too.
 pub trait Handler: Send + Sync + 'static {

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-/// Limits of a [`Server`](crate::Server) on what its clients can occupy.
+/// Limits on the resources of a [`Server`](crate::Server) that clients can occupy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
@@ -12,8 +12,8 @@ pub struct Limits {
     pub queries: usize,
     /// Maximum number of TCP connections. Further connections wait. The default is 1,000.
     pub tcp_connections: usize,
-    /// Maximum size of a query in octets; DoQ and TCP connections with a longer one are closed. The
-    /// default is 4,096.
+    /// Maximum size of a query in octets. DoQ and TCP connections that carry a longer query are
+    /// closed. The default is 4,096.
     pub query_size: u16,
     /// Maximum size of a UDP response in octets, whatever the client's EDNS payload size. The
     /// default is 1,232.
@@ -24,9 +24,9 @@ pub struct Limits {
     pub answer_time: Duration,
     /// How long a TCP connection may be idle. The default is 10 s.
     pub idle_time: Duration,
-    /// Maximum number of canceled queries of a QUIC connection, in addition to as many as it let
-    /// complete; then the connection is closed with DOQ_EXCESSIVE_LOAD (RFC 9250 §4.3.1). The
-    /// default is 1,000.
+    /// Number of queries that a client may cancel on a QUIC connection beyond the number of its
+    /// completed queries; further cancellations close the connection with DOQ_EXCESSIVE_LOAD (RFC
+    /// 9250 §4.3.1). The default is 1,000.
     pub cancellations: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Encodes a response for the client and the transport that the query came from.
+//! Encodes a response for the client and the transport of the query.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Answer(Content);
 #[derive(Debug)]
 enum Content {
     Message(Box<Message>),
-    /// A response of a cache, and its age in seconds.
+    /// A response from a cache, and its age in seconds.
     Stored(Arc<Stored>, u32),
     Abandoned,
 }

@@ -38,7 +38,7 @@ struct Shared<H> {
     handler: H,
     limits: Limits,
     unsafe_early: UnsafeEarlyQuery,
-    /// A permit for each query that may still be accepted.
+    /// Permits for outstanding queries: one for each additional query that may be accepted.
     room: Semaphore,
     counters: Counters,
 }
@@ -61,7 +61,7 @@ pub async fn serve<H: Handler>(endpoint: Endpoint, handler: H) {
 /// The outcome of processing a query.
 enum Outcome {
     Reply(Encoded),
-    /// The handler gave no response, or cannot have its response encoded.
+    /// The handler gave no response, or its response cannot be encoded.
     Abandoned,
     /// Too many queries are outstanding.
     Overload,
@@ -80,8 +80,8 @@ impl<H: Handler> Server<H> {
         Self { shared: Arc::new(Shared { handler, limits, unsafe_early, room, counters }) }
     }
 
-    /// Returns transport settings for an endpoint of DoQ servers: as many streams as there may be
-    /// queries, small windows, no datagrams, and an idle timeout of 30 s.
+    /// Returns transport settings for an endpoint of DoQ servers: a stream limit that matches the
+    /// query limit, small windows, no datagrams, and an idle timeout of 30 s.
     pub fn transport_config(&self) -> TransportConfig {
         let limits = &self.shared.limits;
         let streams = u64::try_from(limits.queries_per_connection).unwrap_or(u64::MAX).max(1);
@@ -104,7 +104,7 @@ impl<H: Handler> Server<H> {
         self.shared.counters.read()
     }
 
-    /// Waits until all outstanding queries are answered, and rejects new ones from now on.
+    /// Rejects new queries from now on, and waits until all outstanding queries are answered.
     pub async fn drain(&self) {
         let all = self.shared.limits.queries.min(Semaphore::MAX_PERMITS);
         let all = u32::try_from(all).unwrap_or(u32::MAX);
@@ -114,7 +114,7 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Has the handler respond to a query, and encodes the response.
+    /// Passes a query to the handler, and encodes the response.
     async fn process(
         &self,
         query: Message,

@@ -32,7 +32,7 @@ impl Stored {
         Ok(Self { body, ttls, ttl, code_high, extended_error })
     }
 
-    /// Appends the response as it is after `age` seconds.
+    /// Appends the response with its TTLs reduced by `age` seconds.
     pub(crate) fn write(&self, out: &mut Vec<u8>, age: u32) {
         let start = out.len();
         out.extend_from_slice(&self.body);

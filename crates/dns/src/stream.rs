@@ -6,7 +6,7 @@ use clearway::{ReadError, RecvStream};
 use crate::code::ErrorCode;
 use crate::framing::{FramingError, MessageReader};
 
-/// The reason why a stream gave no message.
+/// The reason why no message could be read from a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadFailure {
     Framing(FramingError),

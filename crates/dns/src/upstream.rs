@@ -9,10 +9,10 @@ use clearway::rustls::pki_types::ServerName;
 
 /// The path of DoH queries unless the URL has another one.
 const DOH_PATH: &str = "/dns-query";
-/// The end of a URI template (RFC 8484 §4.1), which may follow a DoH URL.
+/// The template expression (RFC 8484 §4.1) that may follow a DoH URL.
 const TEMPLATE: &str = "{?dns}";
 
-/// How queries are sent to an upstream server.
+/// The protocol used to send queries to an upstream server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum UpstreamProtocol {
@@ -171,7 +171,7 @@ impl FromStr for Upstream {
     }
 }
 
-/// Returns the part of a URL that has no meaning for the protocol, if any.
+/// Returns the part of a URL that the protocol does not use, if any.
 fn unexpected(url: &Url, protocol: UpstreamProtocol) -> Option<&'static str> {
     if !url.username().is_empty() || url.password().is_some() {
         return Some("a user name");

@@ -7,11 +7,11 @@ use core::fmt;
 pub enum Violation {
     /// A message whose ID is not 0 (§4.2.1).
     NonzeroId,
-    /// The stream ended before all octets of the message that its length field announces.
+    /// The stream ended before all octets announced by the length field had arrived.
     Truncated,
     /// More than one message on a stream: a second query, or a second response.
     SecondMessage,
-    /// The stream did not end in time after, or within, its message (§4.2).
+    /// The end of the stream did not arrive in time, within its message or after it (§4.2).
     MissingFin,
     /// A message that is not a DNS message.
     Malformed,
@@ -30,7 +30,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Returns a phrase for CONNECTION_CLOSE and error messages.
+    /// Returns a phrase for CONNECTION_CLOSE frames and error messages.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NonzeroId => "a message ID is not 0",

@@ -96,7 +96,8 @@ proptest! {
         let _ = decode(&octets);
     }
 
-    /// Damaged messages are more often decoded than random octets; what is decoded can be encoded.
+    /// Damaged messages can be decoded more often than random octets can. Whatever is decoded can
+    /// be encoded.
     #[test]
     fn damaged_messages_never_panic(
         at in any::<proptest::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Tests the servers with kdig of Knot DNS, over QUIC, UDP and TCP.
+//! Tests the servers with Knot DNS's kdig, over QUIC, UDP and TCP.
 //!
 //! Without kdig (Debian's knot-dnsutils), the tests are skipped with a message; in CI, this is a
 //! failure.
@@ -77,7 +77,7 @@ async fn has_kdig() -> bool {
     found
 }
 
-/// Runs kdig. Returns its output, and whether it has succeeded.
+/// Runs kdig. Returns its output, and whether it succeeded.
 async fn run(server: SocketAddr, arguments: &[&str]) -> (String, bool) {
     let mut command = Command::new("kdig");
     command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string()]);

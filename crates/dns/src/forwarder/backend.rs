@@ -13,10 +13,10 @@ use super::link::{Dialer, Link, LinkError};
 use super::question::Question;
 use crate::upstream::Upstream;
 
-/// The number of failures in a row after which a server is down. If it cannot be reached, one is
-/// enough.
+/// Number of consecutive failures after which a server is considered down. If it cannot be reached,
+/// one failure is enough.
 const FAILURES: u32 = 3;
-/// Time until the first probe of a server that is down; it doubles with each further one.
+/// Time until the first probe of a server that is down; doubles with each further probe.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 /// Maximum time between two probes.
 const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(30);
@@ -27,9 +27,9 @@ const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(30);
 pub struct UpstreamStatistics {
     /// The server's URL.
     pub url: String,
-    /// Whether the server is used. One that fails is used again when it responds to a probe.
+    /// Whether the server is in use. A server that fails is used again once it responds to a probe.
     pub is_up: bool,
-    /// Why the server did not respond the last time that it did not.
+    /// The reason for the most recent failure.
     pub last_error: Option<String>,
     /// Queries sent, including probes.
     pub queries: u64,
@@ -126,7 +126,7 @@ impl Backend {
     }
 }
 
-/// Sends probes to a server that is down until it responds, or is not used any more.
+/// Sends probes to a server that is down, until it responds or is no longer used.
 async fn probe(backend: Weak<Backend>, limit: Duration) {
     let question = probe_question();
     let mut interval = FIRST_PROBE;

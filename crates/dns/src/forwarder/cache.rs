@@ -16,10 +16,10 @@ use crate::stored::Stored;
 const MAX_TTL: u32 = 86_400;
 /// Maximum TTL of a negative response, in seconds (RFC 2308 §5).
 const MAX_NEGATIVE_TTL: u32 = 10_800;
-/// What an entry occupies besides its key and its response, in bytes (estimated).
+/// Estimated overhead of an entry in bytes, in addition to its key and response.
 const OVERHEAD: usize = 200;
 
-/// The responses that can be used again.
+/// The cached responses.
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: Store<Key, Entry>,
@@ -55,7 +55,7 @@ impl Cache {
         Some((entry.stored, age))
     }
 
-    /// Inserts a response for as long as its TTL.
+    /// Inserts a response, which expires after its TTL.
     pub(crate) fn insert(&self, key: Key, stored: Arc<Stored>, now: Instant) {
         self.store.insert(key, Entry { stored, since: now });
     }
@@ -72,7 +72,7 @@ impl Cache {
     }
 }
 
-/// Has each entry expire after its TTL.
+/// Expires each entry after its TTL.
 struct Lifetime;
 
 impl Expiry<Key, Entry> for Lifetime {

@@ -1,4 +1,5 @@
-//! Equal questions that are outstanding at the same time share one query to the upstream servers.
+//! Identical questions that are outstanding at the same time share one query to the upstream
+//! servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,8 +33,8 @@ impl<T: Clone + Send + Sync + 'static> InFlight<T> {
     }
 
     /// Returns the work that is outstanding for `key`, and whether it is shared with an earlier
-    /// caller; begins it with `work` if there is none. The work is dropped when nobody waits for it
-    /// any more.
+    /// caller; starts `work` if there is none. The work is dropped when no caller waits for it any
+    /// more.
     pub(crate) fn join<F>(
         &self,
         key: Key,

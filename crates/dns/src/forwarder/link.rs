@@ -45,7 +45,7 @@ impl LinkError {
         Self::Lost(error.to_string().into())
     }
 
-    /// Returns the error for clients, which does not name the server.
+    /// Returns the error to send to clients, which does not name the server.
     pub(crate) fn extended_error(&self) -> ExtendedError {
         match self {
             Self::Unreachable(_) => {
@@ -105,8 +105,8 @@ impl Link {
         }
     }
 
-    /// Sends a question, and returns the response. If the connection has ended in the meantime, a
-    /// new one is established.
+    /// Sends a question, and returns the response. If the connection has ended since the last
+    /// question, establishes a new one.
     pub(crate) async fn exchange(
         &self,
         question: &Question,

@@ -5,7 +5,7 @@ use hickory_proto::op::{Message, MessageType, Query};
 use crate::violation::Violation;
 use crate::wire::{decode, default_edns, name_octets};
 
-/// A query without what belongs to one client: its ID, its EDNS options, and the spelling of the
+/// A query without its client-specific parts: the ID, the EDNS options, and the spelling of the
 /// name.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
@@ -19,7 +19,7 @@ pub(crate) struct Question {
 pub(crate) type Key = Box<[u8]>;
 
 impl Question {
-    /// Returns the question of a query, unless it has none or several.
+    /// Returns the question of a query, unless the query has no question or several.
     pub(crate) fn of(message: &Message) -> Option<Self> {
         let [query] = message.queries.as_slice() else { return None };
         Some(Self {

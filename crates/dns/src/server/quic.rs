@@ -204,7 +204,7 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Returns whether the handshake is in progress, so that a query may be a replay.
+    /// Returns whether the handshake is still in progress, in which case a query may be a replay.
     fn is_handshaking(&self) -> bool {
         if !self.is_early.load(Ordering::Relaxed) {
             return false;

@@ -18,8 +18,8 @@ use crate::framing::next_message;
 use crate::handler::{Handler, Protocol};
 use crate::wire::decode;
 
-/// How long the server pauses when the system cannot accept connections, such as without free file
-/// descriptors.
+/// How long the server pauses when the system cannot accept connections, for example because no
+/// file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl<H: Handler> Server<H> {

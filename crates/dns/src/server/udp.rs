@@ -65,14 +65,15 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// Sends a response. If the socket's buffer is full, the response is lost, as on the path.
+/// Sends a response. If the socket's buffer is full, the response is dropped, as it might be in the
+/// network.
 fn send(socket: &UdpSocket, response: &[u8], client: SocketAddr) {
     if let Err(error) = socket.try_send_to(response, client) {
         tracing::debug!("cannot send a response to {client}: {error}");
     }
 }
 
-/// Returns whether a receive error reports that an earlier response did not arrive.
+/// Returns whether a receive error only reports that an earlier response could not be delivered.
 fn is_about_a_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

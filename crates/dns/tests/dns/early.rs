@@ -36,8 +36,8 @@ impl SessionStore for Store {
     }
 }
 
-/// A path that delays the server's datagrams until it is opened, so that the handshake is not
-/// complete before that.
+/// A path that holds back the server's datagrams until it is opened, and thereby delays the end of
+/// the handshake.
 struct Gate {
     address: SocketAddr,
     open: watch::Sender<bool>,
@@ -80,7 +80,7 @@ struct Setup {
     endpoint: Endpoint,
     config: ClientConfig,
     processed: mpsc::UnboundedReceiver<OpCode>,
-    /// Must outlive the test: without handles, the server's endpoint ends.
+    /// Must outlive the test: the server's endpoint shuts down when its last handle is dropped.
     _server: Endpoint,
 }
 

@@ -14,7 +14,7 @@ use crate::support::{Site, address, loopback, query};
 
 const MEDIA_TYPE: &str = "application/dns-message";
 
-/// Starts a server. Returns a client.
+/// Starts a server, and returns a client connected to it.
 async fn begin() -> (Client, Arc<http3::Server>) {
     let site = Site::new();
     let server = Arc::new(http3::Server::bind(loopback(), site.server()).unwrap());

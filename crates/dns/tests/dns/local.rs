@@ -22,7 +22,7 @@ pub(crate) async fn many(request: Request) -> Message {
     response
 }
 
-/// Listens on UDP and TCP at the same port.
+/// Listens on the same port for UDP and TCP.
 pub(crate) async fn listen<H: Handler>(server: &Server<H>) -> SocketAddr {
     loop {
         let socket = UdpSocket::bind(loopback()).await.unwrap();

@@ -336,7 +336,8 @@ async fn draining_waits_for_outstanding_queries() {
     assert!(matches!(outcome, Err(QueryError::Reset(ErrorCode::ExcessiveLoad))), "{outcome:?}");
 }
 
-/// Codes that are not in RFC 9250 are equivalent to DOQ_UNSPECIFIED_ERROR, also where they cancel.
+/// Error codes that RFC 9250 does not define are equivalent to DOQ_UNSPECIFIED_ERROR, and cancel a
+/// query just as well.
 #[tokio::test]
 async fn any_code_cancels_a_query() {
     let site = Site::new();

@@ -15,7 +15,7 @@ fn response(name: &str) -> Message {
     response
 }
 
-/// A connection between a client and a server that the test plays.
+/// A connection between a client and a simulated server, which the test controls.
 async fn pair() -> (Client, Connection) {
     let site = Site::new();
     // A query of more than 8 KiB cannot arrive before the test reads it.
@@ -28,7 +28,7 @@ async fn pair() -> (Client, Connection) {
     tokio::join!(site.connect(address), async { endpoint.accept().await.unwrap().await.unwrap() })
 }
 
-/// Reads a query, and returns the stream.
+/// Reads a query, and returns the stream that it arrived on.
 async fn accept(connection: &Connection) -> (SendStream, RecvStream) {
     let (send, mut recv) = connection.accept_bi().await.unwrap();
     recv.read_to_end(70_000).await.unwrap();

@@ -58,7 +58,7 @@ impl Site {
         Client::connect(&endpoint, &self.client(), address, "localhost").await.unwrap()
     }
 
-    /// Connects to the server at `address`, for messages that no client sends.
+    /// Connects to the server at `address`, to send messages that [`Client`] never sends.
     pub(crate) async fn connect_raw(&self, address: SocketAddr) -> Connection {
         let endpoint = Endpoint::client(loopback()).unwrap();
         let connecting = endpoint.connect_with(&self.client(), address, "localhost").unwrap();
@@ -81,7 +81,7 @@ pub(crate) fn query(text: &str) -> Message {
     message
 }
 
-/// Returns `message` with the ID 0, as it is on a stream.
+/// Returns `message` with the ID 0, as it is sent on a stream.
 pub(crate) fn framed(mut message: Message) -> Vec<u8> {
     message.metadata.id = 0;
     let octets = message.to_vec().unwrap();

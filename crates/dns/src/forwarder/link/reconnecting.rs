@@ -20,7 +20,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Establishes the connections of a link.
 pub(crate) trait Connector: Send + Sync + 'static {
-    /// A connection, whose clones share it.
+    /// Handle to a connection; its clones share the connection.
     type Session: Clone + Send + Sync + 'static;
 
     fn connect(&self) -> impl Future<Output = Result<Self::Session, LinkError>> + Send;
@@ -71,8 +71,8 @@ impl<C: Connector> Reconnecting<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a question and returns the response. If the connection is silent for `limit`, it is
-    /// replaced: the server may have been restarted, or a path may be broken.
+    /// Sends a question and returns the response. If nothing arrives on the connection for `limit`,
+    /// it is replaced: the server may have been restarted, or a path may be broken.
     pub(crate) async fn exchange(
         &self,
         question: &Question,
@@ -152,7 +152,7 @@ impl<C: Connector> Reconnecting<C> {
     }
 }
 
-/// How a caller gets a connection.
+/// What a caller gets: an open connection, or an attempt to establish one.
 enum Begun<S> {
     Open(S),
     Attempt(Attempt<S>, u64),
@@ -178,7 +178,7 @@ impl<S: Clone> State<S> {
     }
 }
 
-/// Returns the pause after this many failures before the last one.
+/// Returns the pause after a failed attempt that follows this many other failures.
 fn pause(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(MAX_PAUSE)
 }

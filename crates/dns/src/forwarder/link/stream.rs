@@ -45,7 +45,7 @@ pub(crate) struct StreamSession(mpsc::Sender<Job>);
 struct Job {
     /// The query with its length field.
     octets: Vec<u8>,
-    /// Gets the ID that the query was sent with, and the response.
+    /// Receives the ID that the query was sent with, and the response.
     reply: oneshot::Sender<(u16, Bytes)>,
 }
 

@@ -35,7 +35,8 @@ impl UdpLink {
         Self { upstream, tcp, address: Mutex::new(None) }
     }
 
-    /// Sends a question, and returns the response: over TCP if that over UDP is truncated.
+    /// Sends a question, and returns the response. If the UDP response is truncated, queries again
+    /// over TCP.
     pub(crate) async fn exchange(
         &self,
         question: &Question,
@@ -50,7 +51,8 @@ impl UdpLink {
         }
     }
 
-    /// Sends a question from a port of its own (RFC 5452 §9.2) until there is a response.
+    /// Sends a question from a port of its own (RFC 5452 §9.2), and retransmits it until a response
+    /// arrives.
     async fn over_udp(&self, question: &Question) -> Result<Message, LinkError> {
         let message = question.message();
         let id = message.metadata.id;
@@ -93,7 +95,7 @@ impl UdpLink {
     }
 }
 
-/// Waits for the response; datagrams that are not it may be spoofed, and are ignored.
+/// Waits for the response, and ignores all other datagrams, which may be spoofed.
 async fn receive(socket: &UdpSocket, question: &Question, id: u16) -> io::Result<Message> {
     let mut buffer = vec![0; PAYLOAD.into()];
     loop {
