@@ -1,5 +1,5 @@
-//! The Capsule Protocol (RFC 9297 §3), for the content of an extended CONNECT request and its
-//! response.
+//! The Capsule Protocol (RFC 9297 §3), which frames the content of an extended CONNECT request and
+//! its response.
 
 use core::fmt;
 

@@ -159,7 +159,7 @@ impl<H: Harness> Ends<H> {
         stream
     }
 
-    /// Returns a stream whose end the server has read.
+    /// Returns a stream that the server has read to its end.
     fn ended(&mut self) -> u64 {
         let stream = self.opened(b"all");
         assert_eq!(self.finish(C, stream), Ok(()));

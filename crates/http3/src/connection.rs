@@ -127,11 +127,11 @@ struct RequestStream {
     data_reported: bool,
     informational_responses: u32,
     priority: ExchangePriority,
-    /// Whether the peer wasted the request, so that it does not count as completed.
+    /// Whether the peer wasted the request, in which case it does not count as completed.
     is_wasted: bool,
 }
 
-/// An error that received data has caused.
+/// An error caused by received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Connection(ConnectionError),
@@ -226,8 +226,8 @@ impl Connection {
         self.peer_settings.as_ref()
     }
 
-    /// Returns whether no request is in progress, so that a connection that is shutting down can be
-    /// closed.
+    /// Returns whether no request is in progress, in which case a connection that is shutting down
+    /// can be closed.
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty()
     }
@@ -295,7 +295,7 @@ impl Connection {
         self.flush_feedback(transport);
     }
 
-    /// Reports that `stream` has data, its end, or its reset to read.
+    /// Reports that there is something to read on `stream`: data, its end, or a reset.
     pub fn on_readable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.requests.contains(stream) {
             self.drive_request(transport, stream);

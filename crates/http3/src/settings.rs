@@ -9,7 +9,7 @@ const QPACK_BLOCKED_STREAMS: u64 = 0x07;
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x08;
 const H3_DATAGRAM: u64 = 0x33;
 
-/// Maximum accepted length of a SETTINGS payload, in bytes: room for about 500 settings.
+/// Maximum accepted length of a SETTINGS payload, in bytes: enough for about 500 settings.
 pub(crate) const MAX_PAYLOAD: u64 = 4096;
 
 /// The peer's settings from its SETTINGS frame (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3, RFC 9297

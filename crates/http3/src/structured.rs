@@ -1,6 +1,6 @@
-//! Parsing of structured fields (RFC 8941): dictionaries and items, of which only integers and
-//! booleans are returned. All other values are validated and skipped, since one error makes the
-//! entire field invalid (§4.2).
+//! Parsing of structured fields (RFC 8941): dictionaries and items. Only integers and booleans are
+//! returned. All other values are validated and skipped, since one error makes the entire field
+//! invalid (§4.2).
 
 /// The value of a dictionary member or an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

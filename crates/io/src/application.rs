@@ -19,10 +19,10 @@ pub trait Application: Send {
         None
     }
 
-    /// Returns approximately how many bytes the application buffers for the connection because its
-    /// peer has sent them or is not receiving them. These bytes count toward the
-    /// [`MemoryBudget`](crate::MemoryBudget), in addition to the connection's own memory. Called
-    /// once per turn in which something happened on the connection.
+    /// Returns approximately how many bytes the application buffers for the connection: data from
+    /// the peer that it has not processed, and data that the peer does not accept yet. These bytes
+    /// count toward the [`MemoryBudget`](crate::MemoryBudget), in addition to the connection's own
+    /// memory. Called once per turn in which something happened on the connection.
     fn held_bytes(&self) -> u64 {
         0
     }

@@ -19,6 +19,8 @@ pub const MAX_BALANCERS: usize = 256;
 pub(crate) struct Balancers(Arc<[IpAddr]>);
 
 impl Balancers {
+    /// Creates the set of balancers with these addresses.
+    ///
     /// # Errors
     /// Returns [`InvalidInput`](io::ErrorKind::InvalidInput) if there are more than
     /// [`MAX_BALANCERS`].

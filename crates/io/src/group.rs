@@ -30,9 +30,9 @@ use crate::system::{self, steering::Steering};
 
 /// The configuration that the shards of a group need to act as servers.
 pub struct GroupServerSetup<'a> {
-    /// The configuration of accepted connections, shared by all shards. The TLS sessions and
-    /// [`shared_tokens`](ServerConfig::shared_tokens) in it make the tickets and tokens of one
-    /// shard valid at the others: without the latter, a NEW_TOKEN token is valid only at the shard
+    /// The configuration of accepted connections, shared by all shards. Its TLS sessions and
+    /// [`shared_tokens`](ServerConfig::shared_tokens) make the tickets and tokens of one shard
+    /// valid at the others: without `shared_tokens`, a NEW_TOKEN token is valid only at the shard
     /// that issued it. A Retry token always returns to the shard that issued it.
     pub config: Arc<ServerConfig>,
     /// Creates the acceptor of each shard; the shards are numbered from 0.
@@ -98,9 +98,9 @@ impl ShardGroup {
     }
 
     /// Returns the number of connections. A connection counts from the request to start it until
-    /// the end of its closing or draining period (RFC 9000 §10.2), in which a lost CONNECTION_CLOSE
-    /// is repeated. A connection attempt to which the peer never responded counts until it has
-    /// failed.
+    /// the end of its closing or draining period (RFC 9000 §10.2), during which CONNECTION_CLOSE is
+    /// sent again if it was lost. A connection attempt to which the peer never responded counts
+    /// until it has failed.
     pub fn connection_count(&self) -> usize {
         self.census().count()
     }

@@ -184,7 +184,7 @@ fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
     drop(group);
 }
 
-/// When the kernel coalesces datagrams, it reads only the first one.
+/// When the kernel coalesces datagrams, it selects the shard from the first datagram only.
 #[test]
 fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
     for steering in [Steering::ClassicBpf, Steering::BEST] {

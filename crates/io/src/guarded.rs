@@ -23,7 +23,7 @@ pub(crate) fn panics() -> u64 {
     PANICS.get()
 }
 
-/// Calls `act`, application code, on the thread of a shard. If it panics, this counts the panic in
+/// Calls the application code `act` on a shard's thread. If it panics, this counts the panic in
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics), logs `consequence` as a `tracing`
 /// event, and returns `None`. `consequence` describes what panicked and what happens as a result.
 ///

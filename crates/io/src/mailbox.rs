@@ -362,13 +362,13 @@ impl Drop for Guard {
     }
 }
 
-/// A connection's index in its shard, and whether a call of its application was requested.
+/// A connection's index in its shard, and whether a call of its application has been requested.
 pub(crate) struct WakeTarget {
     pub(crate) index: usize,
     /// Distinguishes this connection from later ones with the same index.
     pub(crate) generation: u64,
     pub(crate) is_woken: AtomicBool,
-    /// Set if the connection must be closed because memory is short.
+    /// Set if the connection must be closed because memory is low.
     pub(crate) is_condemned: AtomicBool,
 }
 
@@ -407,7 +407,7 @@ impl ConnectionWaker {
         Arc::as_ptr(&self.target).addr()
     }
 
-    /// Marks the connection to be closed when it is next woken, because memory is short.
+    /// Marks the connection to be closed when it is next woken, because memory is low.
     pub(crate) fn condemn(&self) {
         self.target.is_condemned.store(true, Ordering::SeqCst);
     }

@@ -40,10 +40,10 @@ const STEP: u64 = 16 << 10;
 /// Minimum decrease in bytes that a connection reports, unless it is compacted.
 const LESS: u64 = 64 << 10;
 
-/// A budget for the memory that peers make this process use for connections: received data that was
-/// not read, data that was not acknowledged or for which the peer grants no credit, unreliable
-/// datagrams, and the connections themselves. Several endpoints may share a budget; clones refer to
-/// the same one.
+/// A budget for the memory that peers make this process use for connections: received data that has
+/// not been read, sent data that has not been acknowledged, data for which the peer grants no flow
+/// control credit, unreliable datagrams, and the connections themselves. Several endpoints may
+/// share a budget; clones refer to the same one.
 ///
 /// A connection is charged 64 KiB until its handshake is complete, then 32 KiB, and 8 KiB while it
 /// is compacted. Memory that it uses beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each

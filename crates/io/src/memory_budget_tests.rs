@@ -149,7 +149,7 @@ fn whoever_has_not_validated_his_address_counts_for_nobody() {
     drop(accounts);
 }
 
-/// The limit on a window is lifted when memory is no longer short.
+/// The limit on a receive window is lifted when enough memory is free again.
 #[test]
 fn limits_end_with_the_shortage() {
     let mut shard = Shard::new(64 * MIB);

@@ -124,7 +124,7 @@ impl PartialEq for QuicLb {
 
 impl Eq for QuicLb {}
 
-/// Omits the key.
+/// Omits the key from the output.
 impl fmt::Debug for QuicLb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicLb")

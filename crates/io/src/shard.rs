@@ -142,7 +142,7 @@ pub(crate) fn listen(
     Ok(sockets)
 }
 
-/// The initial state of a shard.
+/// What a shard needs to start.
 pub(crate) struct ShardSetup {
     pub(crate) sockets: Sockets,
     pub(crate) config: EndpointConfig,
@@ -281,7 +281,7 @@ struct Shard {
     commands: Vec<Command>,
     /// All handles were dropped.
     is_released: bool,
-    /// The program is about to end, or the socket is no longer usable.
+    /// Set if the program is about to exit, or if the shard's socket is no longer usable.
     is_halted: bool,
     statistics: ShardStatistics,
     turn_began: Timestamp,
@@ -344,8 +344,8 @@ impl Shard {
         self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
-    /// Receives from each socket, a bounded number of times: if connections receive more per turn,
-    /// responses go out in fewer and larger batches.
+    /// Receives from each socket, a bounded number of times. Receiving from more connections per
+    /// turn lets responses go out in fewer and larger batches.
     ///
     /// Datagrams are received before the clock is read. A thread that is delayed between the two
     /// then measures a round trip that is too long, which the next sample corrects. One that is too
@@ -384,8 +384,9 @@ impl Shard {
         }
     }
 
-    /// Receives the datagrams that arrived at sockets of other shards of the group, a bounded
-    /// number. The clock is read after each datagram has arrived, for the same reason.
+    /// Receives a bounded number of datagrams that arrived at sockets of other shards of the group.
+    /// The clock is read after each datagram has arrived, so that a delay cannot make a measured
+    /// round trip too short.
     fn take_in(&mut self) {
         let Some(peer_shards) = &mut self.peer_shards else { return };
         for _ in 0..MAX_TAKEN_IN {
@@ -515,7 +516,7 @@ impl Shard {
     }
 
     /// Waits until there is something to do; returns immediately if there already is. `has_more` is
-    /// set if the caller has found something.
+    /// set if the caller has found work.
     fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
         let turn = now.saturating_since(self.turn_began);

@@ -15,7 +15,7 @@ const EVERY_REQUEST: u64 = (1 << 62) - 4;
 #[derive(Debug)]
 pub(super) struct LocalControl {
     pub(super) stream: LocalStream,
-    /// The content of the reserved stream (§6.2.3), until it is opened.
+    /// The bytes to send on the reserved stream (§6.2.3), until it is opened.
     reserved_stream: Option<Box<Bytes>>,
     /// The identifier of the last GOAWAY.
     goaway: Option<u64>,

@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Ends reading of `stream`. If the stream was not read to its end, this cancels it at the
+    /// Ends reading of `stream`. If it was not read to its end, sends a Stream Cancellation to the
     /// peer's encoder (RFC 9204 §2.2.2.2).
     pub(super) fn end_reading(&mut self, stream: u64, is_complete: bool) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };

@@ -45,7 +45,7 @@ impl Sender {
     }
 }
 
-/// The parts of one message that one side has received.
+/// The parts of a message that an endpoint has received.
 #[derive(Default, Debug, PartialEq)]
 struct Heard {
     start: Vec<String>,

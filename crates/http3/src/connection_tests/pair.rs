@@ -106,14 +106,14 @@ impl Alone {
         self
     }
 
-    /// Ends `stream` as the peer.
+    /// Ends the peer's side of `stream`.
     pub(super) fn fin(&mut self, stream: u64) -> &mut Self {
         let is_server = self.peer() == Role::Server;
         self.link.half(stream, is_server).finished = true;
         self
     }
 
-    /// Opens a stream and writes `bytes` as the peer.
+    /// Opens a bidirectional stream as the peer, and writes `bytes` on it.
     pub(super) fn open_bidirectional(&mut self, bytes: &[u8]) -> u64 {
         let kind = u64::from(self.peer() == Role::Server);
         let stream = self.peer_end().create(kind).unwrap();
@@ -195,7 +195,7 @@ pub(super) fn data(payload: &[u8]) -> Vec<u8> {
     frame(0x00, payload)
 }
 
-/// Returns the content of a control stream with a valid beginning.
+/// Returns the contents of a control stream: its type, an empty SETTINGS frame, and `frames`.
 pub(super) fn control(frames: &[u8]) -> Vec<u8> {
     [&[0x00, 0x04, 0x00], frames].concat()
 }

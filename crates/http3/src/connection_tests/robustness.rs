@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!(heard(role, &stream, &sizes, fin), whole);
     }
 
-    /// Valid messages are included, so that the test compares more than errors.
+    /// Valid messages are included, so that the test does not only compare errors.
     #[test]
     fn any_cut_of_a_message_means_the_same(
         content in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..5),

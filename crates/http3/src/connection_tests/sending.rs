@@ -117,7 +117,7 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
-/// An application whose content was accepted is not waiting for anything.
+/// An application whose content was accepted in full does not wait to send more.
 #[test]
 fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     let (mut server, stream) = serving("GET");

@@ -25,7 +25,7 @@ pub(crate) struct FieldSection {
     method: Option<Method>,
     scheme: Option<Scheme>,
     authority: Option<AuthorityText>,
-    /// The likely value of `:authority`.
+    /// The expected value of `:authority`.
     expected_authority: Option<Authority>,
     path: Option<Bytes>,
     protocol: Option<Protocol>,

@@ -15,7 +15,7 @@ use references::{References, Section};
 use search::{Hashes, Search};
 
 /// Divisor of the capacity: this fraction is kept free or draining. Draining entries get no new
-/// references, so that they can be evicted when a new entry needs the room (RFC 9204 §2.1.1.1).
+/// references, so that they can be evicted when a new entry needs the space (RFC 9204 §2.1.1.1).
 const DRAINED_PART: u64 = 4;
 
 /// Divisor of the capacity: one entry may take at most this fraction. A larger entry would displace
@@ -271,7 +271,8 @@ impl Encoder {
         text::write(&mut self.lines, 0, 7, field.value);
     }
 
-    /// Inserts a field if it is worth inserting and there is room. Returns its absolute index.
+    /// Inserts a field if it is worth inserting and there is space for it. Returns its absolute
+    /// index.
     fn insert(
         &mut self,
         current: &Current,

@@ -200,8 +200,8 @@ fn section_4_4_invalid_decoder_instructions() {
     }
 }
 
-/// Fields whose names and values differ in few bits do not displace each other in the search:
-/// fields that are in the table are referenced, and not inserted again.
+/// Fields whose names and values differ in only a few bits do not displace each other in the search
+/// index: fields that are in the table are referenced, and not inserted again.
 #[test]
 fn similar_fields_are_all_found_in_the_table() {
     const COUNT: u8 = 100;

@@ -56,7 +56,7 @@ impl Table {
         self.capacity
     }
 
-    /// Returns the number of bytes of capacity that are free.
+    /// Returns the unused capacity in bytes.
     pub(crate) fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.size)
     }

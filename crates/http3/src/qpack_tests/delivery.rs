@@ -65,7 +65,7 @@ struct World {
     to_encoder: VecDeque<u8>,
     sections: BTreeMap<u64, VecDeque<Sent>>,
     blocked: BTreeMap<u64, Sent>,
-    /// Streams that were abandoned, on which nothing more is sent.
+    /// Abandoned streams, on which nothing more is sent.
     cancelled: BTreeSet<u64>,
     decoded: usize,
 }

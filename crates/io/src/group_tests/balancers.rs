@@ -25,8 +25,8 @@ impl Acceptor for Remembering {
     }
 }
 
-/// Returns the servers' address for this test, which differs from other tests so that datagrams for
-/// their reused ports do not arrive there.
+/// Returns the servers' address for this test. Each test has its own address, so that it receives
+/// no datagrams that another test sends to a reused port.
 fn here(test: u8) -> SocketAddr {
     ([127, 9, 1, test], 0).into()
 }

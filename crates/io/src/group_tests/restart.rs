@@ -198,8 +198,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Uses a connection ID of each shard in both generations. The old process responds to its own IDs,
-/// and the new one responds to them once the old one has ended.
+/// Sends packets with a connection ID of each shard in both generations. The old process responds
+/// to its own IDs; the new process responds to them once the old one has ended.
 #[test]
 fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     let place = Place::new("resets");
@@ -226,7 +226,7 @@ fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
 }
 
 /// Waits until the predecessor of `new` has ended, since only then can another process replace
-/// `new`. Here, no process does.
+/// `new`. The returned handle could replace it, but the caller does not start a group with it.
 fn start_after(place: &Place, new: &Process) -> HotRestart {
     let begun = Instant::now();
     loop {
@@ -309,7 +309,7 @@ fn the_old_process_goes_on_if_the_new_one_fails() {
     assert_eq!(total(&new.group).connections, 0);
 }
 
-/// If the new process ends before the old one, the old one receives directly again.
+/// If the new process ends before the old one, the old one receives from its sockets again.
 #[test]
 fn the_old_process_outlives_the_new_one() {
     let place = Place::new("outlives");

@@ -15,7 +15,7 @@ use crate::mailbox::Mailbox;
 
 /// Maximum number of datagrams that one call receives from a provided socket.
 const MAX_RECEIVED: usize = 64;
-/// Room for one datagram.
+/// Size of the buffer for one datagram, in bytes.
 const ROOM: usize = 1 << 16;
 
 pub(crate) enum Channel {
@@ -31,7 +31,7 @@ pub(crate) struct Provided {
     waker: Waker,
 }
 
-/// The waker that a provided socket gets.
+/// The waker that is passed to a provided socket.
 struct Signal {
     /// Whether the socket may be able to receive.
     is_ready: AtomicBool,
@@ -74,7 +74,7 @@ impl Channel {
         }
     }
 
-    /// Returns the socket of the operating system, to take it out.
+    /// Returns the operating system's socket, consuming the channel.
     #[inline]
     pub(crate) fn into_system(self) -> Option<Socket> {
         match self {

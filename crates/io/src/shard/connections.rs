@@ -42,8 +42,8 @@ use pending_clients::PendingClients;
 use record::{ConnectionCounts, ConnectionRecord};
 use unknown::report_unknown;
 
-/// Minimum delay of a deadline that is still in the past after it was served, so that the shard
-/// does not spin.
+/// Minimum delay before a deadline that remains in the past is served again, so that the shard does
+/// not spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 
 /// Maximum number of queued replies that belong to no connection.
@@ -81,7 +81,7 @@ struct ConnectionSlot {
     record: ConnectionRecord,
     /// The connection's account in the memory budget, if there is a budget.
     account: Option<Account>,
-    /// Present while the connection has state that must end before the program exits.
+    /// Keeps the connection in the group's connection count; `None` once it no longer counts.
     counted: Option<Counted>,
 }
 
@@ -111,7 +111,8 @@ pub(super) struct Connections {
     replacing: Option<usize>,
     is_shutting_down: bool,
     counts: ConnectionCounts,
-    /// Counts of connections that are completely gone, until this is published.
+    /// Entries in the connection count of connections that are completely gone; dropped to publish
+    /// this.
     departed: Vec<Counted>,
     /// Replies to datagrams that belong to no connection.
     replies: VecDeque<Reply>,
@@ -190,8 +191,8 @@ impl Connections {
         self.deadlines.earliest()
     }
 
-    /// Leaves new and waiting clients to another process. Returns what happened to the datagrams of
-    /// the waiting clients.
+    /// Hands over new and waiting clients to another process. Returns what happened to the
+    /// datagrams of the waiting clients.
     pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
         self.successor = Some(successor.clone());
         let datagrams = self.take_pending_clients().into_iter();
@@ -381,8 +382,8 @@ impl Connections {
         self.each(now, |connection| connection.close(now, error_code, reason));
     }
 
-    /// Handles an ICMP message that `destination` is unreachable. Only attempts to connect to it
-    /// are checked; returns their number.
+    /// Handles an ICMP message that reports `destination` as unreachable. Only attempts to connect
+    /// to that address are checked; returns their number.
     pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) -> usize {
         let mut looked_at = 0;
         while let Some(index) = self.attempts.take(destination) {
@@ -477,8 +478,8 @@ impl Connections {
     }
 
     /// Requests another call of the application if its last call, or sending, produced events that
-    /// it has not seen: nothing else might happen on the connection for a long time. An application
-    /// that leaves events in the queue is not called again for them.
+    /// it has not seen, since nothing else might happen on the connection for a long time. An
+    /// application that leaves events in the queue is not called again for the same events.
     fn note_events(&mut self, handle: ConnectionHandle) {
         let connection = self.endpoint.connection_mut(handle);
         if connection.is_some_and(Connection::has_unseen_events) {
