@@ -108,7 +108,8 @@ impl Layout {
         }
     }
 
-    /// Returns [`quic_lb`](Self::quic_lb) for this length, or [`OWN`](Self::OWN).
+    /// Returns the layout [`quic_lb`](Self::quic_lb) for IDs of this length, or [`OWN`](Self::OWN)
+    /// if there is no length.
     pub(crate) const fn from_quic_lb_len(id_len: Option<u8>) -> Self {
         match id_len {
             Some(id_len) => Self::quic_lb(id_len),

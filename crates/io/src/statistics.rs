@@ -171,7 +171,7 @@ impl ShardStatistics {
         self.busy_polls_successful += u64::from(waited == Waited::Polled);
     }
 
-    /// Returns references to all counters, for operations on all of them.
+    /// Returns references to all counters, for operations that apply to each of them.
     fn parts(&mut self) -> Parts<'_> {
         let Self {
             connections,

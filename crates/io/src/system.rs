@@ -1,6 +1,6 @@
 //! Abstraction of differences between operating systems: how a thread is woken, how the kernel
 //! selects among the sockets of one address, hot restart, and the source of random seeds. No other
-//! file of this crate checks the target system.
+//! file of this crate depends on the target system.
 //!
 //! On all systems except Linux, threads are woken through [`loopback`]; with
 //! `CLEARWAY_POLLER=portable`, tests use it on Linux, too.

@@ -50,8 +50,9 @@ impl Tasks {
         self.mailbox.note_ready_task();
     }
 
-    /// Runs the tasks that are ready, each until it waits for something. Returns whether there may
-    /// have been ready tasks: after all have run, one more call is needed, which finds none.
+    /// Runs the tasks that are ready, each until it waits for something. Returns whether any tasks
+    /// may have been ready, in which case another call is needed; after the last task has run, that
+    /// call finds none.
     pub(crate) fn run(&mut self) -> bool {
         if !self.mailbox.take_ready_tasks() {
             return false;

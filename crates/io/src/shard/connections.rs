@@ -555,7 +555,7 @@ impl Connections {
     }
 
     /// Handles a connection that has ended and sent its last datagrams. If the peer has never
-    /// responded, it may not exist, so the shard does not wait for the closing period.
+    /// responded, it may not exist, so the connection count does not include the closing period.
     fn forget_attempt(&mut self, handle: ConnectionHandle) {
         let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
@@ -565,7 +565,7 @@ impl Connections {
         }
     }
 
-    /// Publishes the end of connections.
+    /// Publishes that connections are gone.
     pub(super) fn report_departed(&mut self) {
         if !self.departed.is_empty() {
             self.departed.clear();

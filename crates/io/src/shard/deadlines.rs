@@ -5,12 +5,12 @@ use clearway_units::{Timers, Timestamp};
 
 use super::turn::RECEIVED_PER_TURN;
 
-/// Maximum number of timers for silent peers to serve between two receive phases. If datagrams
-/// arrive faster than the shard receives them, it serves one such timer per four datagrams
-/// received.
+/// Maximum number of timers for unresponsive peers to serve between two receive phases. If
+/// datagrams arrive faster than the shard receives them, it serves one such timer per four
+/// datagrams received.
 const SILENCE_PER_TURN: usize = RECEIVED_PER_TURN / 4;
 
-/// Kind of a connection's timers.
+/// The kind of a connection's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DeadlineKind {
     /// See [`Deadlines::own`].

@@ -11,9 +11,9 @@ use super::turn::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
 const LEAST_COUNTED: usize = 768;
 /// Maximum number of datagrams in a socket's buffer. Linux doubles the requested size.
 const BUFFERED: usize = 2 * SOCKET_BUFFER_SIZE / LEAST_COUNTED;
-/// The time up to which all arrived datagrams were received. Timers that expire because a peer is
-/// silent compare it with their deadline: the awaited datagram may be in a socket that a busy shard
-/// has not read yet.
+/// The time up to which all datagrams that arrived have been received. Timers that expire because a
+/// peer is silent compare this time with their deadline: the awaited datagram may be in a socket
+/// that a busy shard has not read yet.
 #[derive(Debug)]
 pub(super) struct Frontier {
     own: Passing,
@@ -51,8 +51,8 @@ impl Frontier {
 #[derive(Debug)]
 struct Passing {
     time: Timestamp,
-    /// Number of turns that it takes to receive everything that was in a socket's buffer before
-    /// them.
+    /// Number of turns that it takes to receive everything that was in a socket's buffer when they
+    /// began.
     turns: usize,
     /// Start times of the latest consecutive turns that left something in the sockets.
     behind: VecDeque<Timestamp>,
@@ -63,7 +63,7 @@ impl Passing {
         Self { time: now, turns, behind: VecDeque::new() }
     }
 
-    /// Records a turn; `is_all` is whether it left nothing in the sockets.
+    /// Records a turn; `is_all` is set if it left nothing in the sockets.
     fn on_received(&mut self, began: Timestamp, is_all: bool) {
         if is_all {
             self.time = began;

@@ -27,7 +27,7 @@ pub(super) struct Intake<'a> {
 
 impl Intake<'_> {
     /// Receives from the socket `index` until it is empty or the turn's limit is reached. If
-    /// receiving fails, returns the verdict on the error.
+    /// receiving fails, returns what to do about the error.
     pub(super) fn receive(
         &mut self,
         index: SocketIndex,

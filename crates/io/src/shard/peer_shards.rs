@@ -45,7 +45,7 @@ pub(crate) struct Group {
 /// The interface through which other shards pass datagrams to a shard.
 struct Member {
     /// A lock-free queue: std's bounded channel is lock-free while its receiver does not block,
-    /// which no shard does. The queue ends with the shard.
+    /// which no shard does. The queue is disconnected when the shard ends.
     queue: SyncSender<HandedOver>,
     /// Number of bytes in the queue.
     bytes: AtomicUsize,
@@ -56,10 +56,10 @@ struct Member {
     predecessor: Option<Arc<Pipe>>,
 }
 
-/// The outcome of passing on a datagram.
+/// The outcome of trying to pass on a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Passed {
-    /// The datagram stays here: it belongs to this shard, or to no running shard.
+    /// The datagram was not passed on: it belongs to this shard, or to no running shard.
     No,
     /// The datagram was passed to the shard that issued its connection ID.
     On,
@@ -159,7 +159,7 @@ impl PeerShards {
         }
     }
 
-    /// Removes and returns the next datagram that another shard has handed over.
+    /// Removes and returns the next datagram that another shard has passed on.
     pub(super) fn take(&mut self) -> Option<HandedOver> {
         let taken = self.next.take().or_else(|| self.queue.try_recv().ok())?;
         if let Some(member) = self.group.members.get(self.own) {
@@ -168,7 +168,7 @@ impl PeerShards {
         Some(taken)
     }
 
-    /// Returns whether there is a datagram that another shard has handed over.
+    /// Returns whether another shard has passed on a datagram that is still in the queue.
     pub(super) fn has_waiting(&mut self) -> bool {
         if self.next.is_none() {
             self.next = self.queue.try_recv().ok();
@@ -176,9 +176,9 @@ impl PeerShards {
         self.next.is_some()
     }
 
-    /// Gives the listening sockets of this shard, which is ending, to another running shard. So the
-    /// kernel, which numbers the sockets of a port, does not renumber any, and datagrams to these
-    /// sockets get a response.
+    /// Gives the listening sockets of this shard, which is ending, to another running shard. The
+    /// kernel numbers the sockets of a port, and would renumber them if some were closed; datagrams
+    /// to these sockets also still get a response.
     pub(super) fn give_away_sockets(&self, sockets: Vec<(SocketIndex, Socket)>) {
         let count = self.group.members.len();
         let mut command = Command::Adopt(sockets);

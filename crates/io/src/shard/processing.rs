@@ -12,7 +12,7 @@ const MAX_TASK_ROUNDS_BEFORE: usize = 2;
 
 impl Shard {
     /// Runs the application of every dirty connection, and after each one the tasks that it
-    /// unblocks: their shared data is then still in the CPU cache.
+    /// unblocks, while the data that they share is still in the CPU cache.
     pub(super) fn process(&mut self, now: Timestamp) {
         for _ in 0..self.connections.dirty_len() {
             self.connections.process_next(now);

@@ -23,7 +23,7 @@ const BATCHES_PER_TURN: usize = 4;
 /// gain little.
 const MAX_BYTES_TOGETHER: usize = 16 << 10;
 
-/// The buffer in which batches are built, and the batches that the kernel has not taken yet.
+/// The buffer in which batches are built, and the batches that the kernel has not accepted yet.
 pub(super) struct Sender {
     buffer: Box<[u8]>,
     /// Number of bytes of the buffer that are in use.
@@ -32,7 +32,7 @@ pub(super) struct Sender {
     built: Vec<Built>,
     /// Connections whose batches the kernel has accepted, and which may have more to send.
     unfinished: VecDeque<SendTurn>,
-    /// Whether the socket had no room for the first batch.
+    /// Set if the socket's send buffer was too full for the first batch.
     is_blocked: bool,
     warnings: Warnings,
     /// Whether segmentation offload (GSO) was available for the last batch.
@@ -150,9 +150,9 @@ impl Sender {
         self.can_segment = can_segment;
     }
 
-    /// Passes the built batches to the kernel until it has no more room, and reports the send time
-    /// to the connections (law 2). The clock is read before the call, so that a delay in between
-    /// cannot make a measured round trip too short.
+    /// Passes the built batches to the kernel until the socket's buffer is full, and reports the
+    /// send time to the connections (law 2). The clock is read before the call, so that a delay in
+    /// between cannot make a measured round trip too short.
     fn hand_over(&mut self, context: &mut Context<'_>) {
         while !self.built.is_empty() && !self.is_blocked {
             let now = context.clock.now();

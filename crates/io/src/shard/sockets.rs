@@ -19,7 +19,7 @@ use crate::system::sources::{Interest, Readiness};
 /// most three at a time.
 pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;
 
-/// A socket with its shard's state.
+/// A socket and the shard's state for it.
 pub(super) struct Open {
     pub(super) socket: Channel,
     pub(super) failures: ReceiveFailures,
@@ -273,8 +273,8 @@ fn local_like(local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
     Some(SocketAddr::new(like, port))
 }
 
-/// Returns the IP address from which a socket bound to `bind` sends to `remote`. `None` for an IPv4
-/// address of an IPv6 socket, which can be written in more than one way.
+/// Returns the IP address from which a socket bound to `bind` sends to `remote`; `None` if `remote`
+/// is an IPv4-mapped address, since the local address could then be written in more than one way.
 fn local_ip(bind: IpAddr, remote: SocketAddr) -> io::Result<Option<IpAddr>> {
     if remote.is_ipv6() && remote.ip().to_canonical().is_ipv4() {
         return Ok(None);

@@ -4,8 +4,7 @@ use core::time::Duration;
 
 use crate::statistics::ShardStatistics;
 
-/// Shortest delay that is counted and logged. On a host that is merely busy, threads are delayed by
-/// less.
+/// Shortest delay that is counted and logged. Delays on a host that is merely busy are shorter.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Counts and logs that the shard ran late, if the delay `late` was long.

@@ -32,10 +32,10 @@ use crate::{
     ShardStatistics,
 };
 
-/// Number of connections that the client opens simultaneously: batches of several connections go to
-/// the kernel in one call.
+/// Number of connections that the client opens simultaneously, so that the batches of several
+/// connections are passed to the kernel in one call.
 const CONNECTIONS: usize = 3;
-/// Number of bytes that the client sends on each connection, and gets back.
+/// Number of bytes that the client sends on each connection, and that the server echoes.
 const LENGTH: usize = 20_000;
 /// Duration of a temporary fault.
 const LASTING: Duration = Duration::from_millis(300);
@@ -48,7 +48,7 @@ const BOUND: Duration = Duration::from_secs(3);
 const TOGETHER: usize = 16;
 
 /// The errors that Linux documents for sending a datagram (sendmsg(2), sendmmsg(2), udp(7), ip(7)),
-/// and errors that firewalls and drivers add.
+/// and additional errors that firewalls and drivers cause.
 const SEND_FAULTS: [Fault; 19] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::NOBUFS),
@@ -72,7 +72,7 @@ const SEND_FAULTS: [Fault; 19] = [
 ];
 
 /// The errors that Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Errors after
-/// which a descriptor is not retried are in [`a_socket_that_cannot_receive_ends_its_shard`].
+/// which a descriptor is not used again are in [`a_socket_that_cannot_receive_ends_its_shard`].
 const RECEIVE_FAULTS: [Fault; 12] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::CONNREFUSED),
@@ -104,7 +104,7 @@ struct Case {
 /// The reason why a connection ended, or `Ok` if its transfer is complete.
 type Report = Result<(), ConnectionError>;
 
-/// Sends [`LENGTH`] bytes and gets them back.
+/// Sends [`LENGTH`] bytes and receives them back.
 struct Client {
     stream: Option<StreamId>,
     written: usize,
@@ -440,7 +440,7 @@ fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
     cases
 }
 
-/// Each call fails with some of the errors, and each error occurs at several calls.
+/// Each call fails with some of the errors, and each error occurs in several calls.
 #[test]
 fn an_error_at_each_call_in_turn_only_delays_a_transfer() {
     let cases = cases(|call, number| {

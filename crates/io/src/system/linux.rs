@@ -19,7 +19,7 @@ pub(crate) use eventfd::Waker;
 #[cfg(not(any(test, feature = "testing")))]
 pub(super) use eventfd::{WakeReceiver, wake_pair};
 
-/// Returns the number of shards that a port gets if `count` are configured.
+/// Returns the number of shards to start at a port if `count` are configured.
 #[inline]
 pub(crate) fn shards(count: usize) -> usize {
     count

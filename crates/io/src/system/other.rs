@@ -1,4 +1,4 @@
-//! Systems with one shard per port, and without hot restart.
+//! Systems that have only one shard per port, and no hot restart.
 
 pub(crate) mod programs;
 pub(crate) mod random;
@@ -7,7 +7,7 @@ pub(crate) mod restart;
 pub(crate) use super::loopback::Waker;
 pub(super) use super::loopback::{WakeReceiver, wake_pair};
 
-/// Returns the number of shards that a port gets if `count` are configured: one, since the kernel
+/// Returns the number of shards to start at a port if `count` are configured: one, since the kernel
 /// does not distribute datagrams among sockets.
 pub(crate) fn shards(count: usize) -> usize {
     if count > 1 {

@@ -47,7 +47,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns whether the response continues.
+    /// Returns whether there is more of the response to send.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> bool {
         while let Ok(ReadOutcome::Data(data)) = connection.read(now, self.stream, 8) {
             self.asked.extend_from_slice(&data);
@@ -81,7 +81,7 @@ impl Application for Serving {
 /// A client's connection.
 pub struct Client {
     outcomes: Receiver<Result<u64, String>>,
-    /// Receives the connection's waker, once.
+    /// Receives the connection's waker once.
     pub waker: Receiver<ConnectionWaker>,
     numbers: Arc<Mutex<Vec<u64>>>,
     /// The server's current address.

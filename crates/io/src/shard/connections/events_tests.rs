@@ -80,8 +80,8 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
     (server, now, calls)
 }
 
-/// Each reset makes room for the writer of another stream, which must be notified without any other
-/// event.
+/// Each reset frees buffer space for the writer of another stream, which must be notified even if
+/// no other event follows.
 #[test]
 fn an_application_gets_the_events_of_its_own_calls() {
     let (mut server, now, calls) = filling(true);

@@ -1,6 +1,6 @@
-//! Counts clients that have begun a handshake and not completed it, and determines whether
-//! additional clients must validate their address first (RFC 9000 §8.1.2). Anyone can begin
-//! handshakes from spoofed addresses; with a Retry packet, they cost neither memory nor a
+//! Counts clients that have begun but not completed a handshake, and determines whether additional
+//! clients must validate their address first (RFC 9000 §8.1.2). Anyone can begin handshakes from
+//! spoofed addresses; if the server responds with a Retry packet, these cost neither memory nor a
 //! signature.
 
 /// The number of clients whose handshake is not complete: connections, and clients whose handshake
@@ -8,10 +8,10 @@
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     count: usize,
-    /// Number of such clients at or above which new clients must validate their address.
+    /// Number of incomplete handshakes at or above which new clients must validate their address.
     limit: usize,
-    /// Set if clients must validate their address, until the number has fallen to half of the
-    /// limit.
+    /// Set while clients must validate their address: until the number of incomplete handshakes has
+    /// fallen to half of the limit.
     is_limiting: bool,
 }
 

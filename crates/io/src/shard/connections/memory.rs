@@ -1,4 +1,4 @@
-//! Memory accounting for connections, and closing of the largest connections when memory is short.
+//! Memory accounting for connections, and closing of the largest connections when memory is low.
 
 use clearway_transport::{Connection, ConnectionHandle};
 use clearway_units::Timestamp;
@@ -11,7 +11,7 @@ use crate::memory_budget::{Holding, MemoryBudget};
 /// Reason phrase in the CONNECTION_CLOSE frame.
 const REASON: &str = "memory is short, and this connection uses the most";
 
-/// Closes a connection because memory is short.
+/// Closes a connection because memory is low.
 pub(super) fn close(
     now: Timestamp,
     connection: &mut Connection,
@@ -32,7 +32,7 @@ impl Connections {
         self.budget = Some(budget);
     }
 
-    /// Returns whether memory is too short for a client at this address.
+    /// Returns whether a client at this address must be refused because memory is low.
     pub(super) fn is_refused_for_memory(&self, client: core::net::SocketAddr) -> bool {
         self.budget.as_ref().is_some_and(|budget| budget.refuses(client))
     }

@@ -21,8 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// A requested migration that cannot begin yet.
 pub(super) struct WaitingMigration {
     request: MigrateRequest,
-    /// The time at which the migration is rejected, if it waits for a connection ID. There is no
-    /// time limit on waiting for the confirmation of the handshake.
+    /// The time at which the migration is rejected, if it waits for a connection ID. While it waits
+    /// for the handshake to be confirmed, there is no time limit.
     not_after: Option<Timestamp>,
 }
 
@@ -32,7 +32,7 @@ impl WaitingMigration {
         refuse(self.request, MigrationError::Closed);
     }
 
-    /// Returns the time at which to act on the migration at the latest.
+    /// Returns the latest time at which to act on the migration.
     pub(super) fn not_after(&self) -> Option<Timestamp> {
         self.not_after
     }

@@ -83,7 +83,7 @@ struct PendingClient {
 /// A later datagram of a waiting client, and the balancer that forwarded it.
 pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
-/// Returns the limits that apply to a client and its later datagrams.
+/// Returns the limits that apply to a client's first datagram and to its later ones.
 fn room(incoming: &Incoming) -> Room {
     if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
 }
@@ -213,7 +213,7 @@ impl PendingClients {
 }
 
 impl Connections {
-    /// Processes a long header datagram from a client that may be new.
+    /// Processes a long header datagram that may come from a new client.
     pub(super) fn receive_new_client(
         &mut self,
         now: Timestamp,
@@ -292,8 +292,9 @@ impl Connections {
         self.take_replies(via);
     }
 
-    /// Sends the one Retry packet of a turn. A turn in which many datagrams are received is long,
-    /// so this takes a small part of it.
+    /// Sends a Retry packet to the client that has waited longest. Called once per turn: a turn
+    /// that receives many datagrams is long, so sending one Retry packet takes only a small part of
+    /// it.
     pub(in crate::shard) fn retry_next(&mut self, now: Timestamp) {
         if let Some((incoming, via)) = self.pending_clients.pop_for_retry() {
             self.retry(now, &incoming, via);
@@ -301,8 +302,8 @@ impl Connections {
     }
 
     /// Begins the handshake of the client that has waited longest, if allowed now. Called at the
-    /// end of a turn. Returns whether a client was processed, so that there may be something to
-    /// send.
+    /// end of a turn. Returns whether a client was processed, in which case there may be something
+    /// to send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
         let may_begin = self.pending_clients.may_begin(now, is_behind);
         let Some(client) = may_begin.then(|| self.pending_clients.pop()).flatten() else {
@@ -388,7 +389,7 @@ impl Connections {
         false
     }
 
-    /// Returns whether the client's connection has begun.
+    /// Begins the client's connection. Returns whether it has begun.
     fn accept(
         &mut self,
         now: Timestamp,

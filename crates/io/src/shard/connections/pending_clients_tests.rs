@@ -211,7 +211,7 @@ fn a_turn_begins_one_handshake() {
     assert_eq!(server.statistics().connections_accepted, 10);
 }
 
-/// While there is more to receive, handshakes take a quarter of the time.
+/// While there is more to receive, the shard spends a quarter of its time on handshakes.
 #[test]
 fn a_shard_that_falls_behind_begins_few_handshakes() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -458,9 +458,9 @@ fn established_connections_are_answered_in_the_same_turn() {
     assert!(server.statistics().incoming_dropped > 0);
 }
 
-/// A client waits here when another process takes over: this process would refuse it, and the new
-/// one serves it. The same holds for clients that wait for a Retry packet, and for datagrams after
-/// a client's first.
+/// When another process takes over, the clients that wait here are passed on to it: this process
+/// would refuse them, and the new one serves them. The same holds for clients that wait for a Retry
+/// packet, and for datagrams after a client's first.
 #[test]
 fn clients_that_wait_go_to_the_process_that_takes_over() {
     for retry_above in [usize::MAX, 4] {

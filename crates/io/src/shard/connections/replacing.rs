@@ -7,7 +7,7 @@ use super::Connections;
 
 /// Number of connections to check per turn. Each connection that has IDs of an earlier
 /// configuration sends a packet, which takes about as long as receiving a datagram, so other
-/// connections wait no longer than for a batch.
+/// connections wait no longer than they do for a batch.
 const IN_A_TURN: usize = 32;
 
 impl Connections {

@@ -58,7 +58,7 @@ struct World {
     logs: [Log; 2],
     network: Vec<Datagram>,
     census: Arc<Census>,
-    /// Number of times that the client's last connection disappeared.
+    /// Number of times that the client's connection count fell to 0.
     emptied: Arc<AtomicUsize>,
 }
 
@@ -144,8 +144,8 @@ impl World {
         self.run_until(self.now + duration);
     }
 
-    /// Requests a migration of the client's connection; the returned value is set when it begins or
-    /// fails.
+    /// Requests a migration of the client's connection. The returned value is set when the
+    /// migration begins or fails.
     fn migrate(&mut self) -> Arc<Mutex<Option<Result<Migration, String>>>> {
         let started = Arc::new(Mutex::new(None));
         let target = self.ends[0].0.slots[0].as_ref().expect("a connection").target.clone();
@@ -223,7 +223,7 @@ fn a_migration_that_waits_begins_with_the_packet_that_permits_it() {
 }
 
 /// CONNECTION_CLOSE is sent immediately for every connection; the turn that releases the last
-/// remaining state reports it.
+/// remaining state reports that the endpoint has no connections.
 #[test]
 fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
     for closer in [0, 1] {

@@ -126,7 +126,7 @@ fn finds_shards(
     }
 }
 
-/// Returns the shard whose connection ID a datagram has.
+/// Returns the shard to which a datagram's connection ID belongs.
 fn of(format: IdFormat, datagram: &[u8]) -> Option<usize> {
     let id_len = format.layout().id_len();
     match datagram {
@@ -226,7 +226,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
 }
 
-/// With 256 shards, every value of the octet represents one.
+/// With 256 shards, every value of the octet identifies a shard.
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {

@@ -77,9 +77,9 @@ pub(crate) struct InheritedShard {
 
 impl HotRestart {
     /// Looks for a running process that listens at `path`, and prepares to replace it if there is
-    /// one. The running process continues to serve until the group of shards to which this is
-    /// [passed](crate::GroupOptions::hot_restart) starts; if that fails, or this is dropped, it
-    /// continues unaffected.
+    /// one. The running process continues to serve until the group of shards to which this handle
+    /// is [passed](crate::GroupOptions::hot_restart) starts; if that fails, or the handle is
+    /// dropped, the process continues unaffected.
     ///
     /// This may block for several seconds.
     ///

@@ -33,7 +33,7 @@ pub(super) struct SocketPath {
     listener: OwnedFd,
     /// The device and inode of its file, so that another process's file is not removed.
     file: Option<(u64, u64)>,
-    /// Whether this process listens on the socket, and removes the file when it ends.
+    /// Whether this process listens on the socket; if so, it removes the file when it ends.
     is_own: bool,
 }
 
@@ -101,8 +101,8 @@ pub(super) struct Kept {
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
 }
 
-/// The thread that waits for the process that replaces this one. It ends when this is dropped, and
-/// with [`halt`](crate::halt).
+/// The thread that waits for the process that replaces this one. The thread ends when this handle
+/// is dropped, or when [`halt`](crate::halt) is called.
 #[derive(Debug)]
 pub struct Keeper {
     /// Channel to the thread; taken when the thread gets its state.
@@ -110,7 +110,7 @@ pub struct Keeper {
     waiting: Arc<KeeperThread>,
 }
 
-/// The means to end the thread.
+/// Handles that are needed to end the thread.
 #[derive(Debug)]
 struct KeeperThread {
     stop: Arc<OwnedFd>,
@@ -176,7 +176,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The outcome of a call of `wait`.
+/// The outcome of a call to `wait`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Stopped,

@@ -76,15 +76,15 @@ pub(crate) enum Message {
     /// The running process uses this other version of the protocol.
     Version(u8),
     Offer(Offer),
-    /// Accompanied by the sockets of the next shard.
+    /// A message that carries the sockets of the next shard.
     Shard,
     Ready,
     Go,
     /// The running process cannot stop receiving, and continues.
     Stay,
-    /// The number of ports of a balancer thread. Accompanied by the thread's state.
+    /// The number of ports of a balancer thread. The message carries the thread's state.
     State(u32),
-    /// Accompanied by some of the thread's ports.
+    /// A message that carries the sockets of some of the thread's ports.
     Ports,
 }
 
