@@ -19,7 +19,7 @@ pub use file::{CredentialsError, CredentialsProblem};
 /// Maximum length of a field with credentials, in bytes.
 const MAX_FIELD: usize = 4096;
 
-/// The fields and the status of an authentication.
+/// The kind of CONNECT request, which determines the fields and the status code for authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Authority {
     /// An extended CONNECT request: the proxy is the origin server of its URI. Clients use
@@ -51,7 +51,7 @@ pub enum Method {
     Certificate,
 }
 
-/// The reason why a client is not authenticated. The response is a
+/// The reason why a client is not authenticated. The proxy responds with a
 /// [challenge](Credentials::challenge).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -97,7 +97,7 @@ pub struct Challenge {
 struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// Compares without revealing by its duration where the difference is. The length is not
+    /// Compares in constant time, which does not reveal where a difference is. The length is not
     /// secret.
     fn matches(&self, other: &[u8]) -> Choice {
         self.0.ct_eq(other)
@@ -125,9 +125,9 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Parses a file with one entry a line: `basic NAME PASSWORD`, `bearer TOKEN [NAME]`, or
+    /// Parses a file with one entry per line: `basic NAME PASSWORD`, `bearer TOKEN [NAME]`, or
     /// `certificate NAME`. A password may contain spaces. Empty lines and lines that begin with `#`
-    /// are ignored. The name of a token without one is `bearer-` and its line.
+    /// are ignored. A token without a name is named `bearer-` and its line number.
     ///
     /// # Errors
     /// The line that is invalid, and the reason.
@@ -192,8 +192,8 @@ impl Credentials {
         Ok(Client { name: name.clone(), method: Method::Bearer })
     }
 
-    /// Returns the challenge for requests that are not authenticated, with the schemes that have
-    /// credentials.
+    /// Returns the challenge for requests that are not authenticated. It offers the schemes for
+    /// which there are credentials.
     pub fn challenge(&self, authority: Authority) -> Challenge {
         let (status, name) = match authority {
             Authority::Origin => (StatusCode::UNAUTHORIZED, WWW_AUTHENTICATE),
@@ -209,7 +209,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Writes only numbers.
+    /// Writes only the number of credentials of each kind.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("passwords", &self.passwords.len())
@@ -219,7 +219,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Returns the scheme and the rest of the field with the credentials.
+/// Returns the scheme and the credentials from the request's authentication field.
 fn field(headers: &HeaderMap, authority: Authority) -> Result<(&str, &str), AuthError> {
     let names: &[HeaderName] = match authority {
         Authority::Origin => &[AUTHORIZATION, PROXY_AUTHORIZATION],

@@ -1,5 +1,5 @@
-//! The Capsule Protocol (RFC 9297 §3.2), in pieces: for values that are forwarded before they are
-//! complete, or discarded without buffering.
+//! The Capsule Protocol (RFC 9297 §3.2), parsed piece by piece: for values that are forwarded
+//! before they are complete, or discarded without buffering.
 
 use bytes::{Buf, Bytes};
 use clearway_wire::{Reader, VarInt, Writer};

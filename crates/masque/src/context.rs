@@ -1,4 +1,4 @@
-//! Context IDs, and the payload of HTTP Datagrams (RFC 9298 §4, §5; RFC 9484 §5, §6).
+//! Context IDs, and the payloads of HTTP Datagrams (RFC 9298 §4, §5; RFC 9484 §5, §6).
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub enum Side {
     Proxy,
 }
 
-/// A Context ID: the meaning of an HTTP Datagram's payload.
+/// A Context ID, which determines the meaning of an HTTP Datagram's payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ContextId(VarInt);
 
@@ -75,7 +75,7 @@ impl ContextId {
 pub struct Datagram {
     /// The Context ID.
     pub context: ContextId,
-    /// What follows the Context ID.
+    /// The payload after the Context ID.
     pub payload: Bytes,
 }
 
@@ -144,7 +144,7 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// Creates the Context IDs of a tunnel, of which only [`ContextId::PAYLOAD`] is known.
+    /// Creates the Context IDs of a tunnel. Initially, only [`ContextId::PAYLOAD`] is known.
     pub const fn new(side: Side) -> Self {
         let first = match side {
             Side::Client => 2,
@@ -181,7 +181,8 @@ impl Contexts {
         Ok(())
     }
 
-    /// Returns whether either endpoint has allocated the ID. Datagrams with any other are dropped.
+    /// Returns whether the ID is [`ContextId::PAYLOAD`], or has been allocated by either endpoint.
+    /// Datagrams with an unknown ID are dropped.
     pub fn is_known(&self, id: ContextId) -> bool {
         match id.allocated_by() {
             None => true,

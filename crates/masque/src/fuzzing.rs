@@ -13,10 +13,10 @@ use crate::ip::{
 use crate::tcp::{TcpReceived, TcpReceiver};
 use crate::udp::{Received, UdpFlow};
 
-/// The time of all events.
+/// The time at which all events happen.
 const NOW: Timestamp = Timestamp::ORIGIN;
 
-/// Returns what a UDP flow makes of content in chunks, up to the first error.
+/// Returns the results of passing `content` to a UDP flow in chunks, up to the first error.
 fn udp(content: &[u8], chunk: usize) -> (Vec<Received>, bool) {
     let mut flow = UdpFlow::new(Side::Proxy, QueueLimits::default());
     flow.open();
@@ -29,8 +29,8 @@ fn udp(content: &[u8], chunk: usize) -> (Vec<Received>, bool) {
     (results, flow.finish().is_ok())
 }
 
-/// Returns the bytes of a TCP stream in capsules, whether it was closed, and whether there was an
-/// error.
+/// Returns the bytes of a TCP stream that capsules carry, whether the stream was closed, and
+/// whether there was an error.
 fn tcp(content: &[u8], chunk: usize) -> (Vec<u8>, bool, bool) {
     let mut receiver = TcpReceiver::default();
     let (mut data, mut is_closed) = (Vec::new(), false);
@@ -59,7 +59,7 @@ fn tunnel() -> IpTunnel {
     IpTunnel::new(Side::Proxy, None, own, NOW)
 }
 
-/// Returns what an IP tunnel makes of content in chunks.
+/// Returns the results of passing `content` to an IP tunnel in chunks.
 fn ip(content: &[u8], chunk: usize) -> Vec<IpReceived> {
     let mut tunnel = tunnel();
     let mut results = Vec::new();
@@ -106,8 +106,8 @@ pub fn check_capsules(content: &[u8]) {
     assert!(results.len() == 1 && is_complete);
 }
 
-/// Checks an IP packet: a forwarded one differs only in its hop limit, and all ICMP messages about
-/// it are valid packets to its source.
+/// Checks an IP packet: forwarding changes only its hop limit, and all ICMP messages about it are
+/// valid packets to its source.
 ///
 /// # Panics
 /// If a check fails.

@@ -134,7 +134,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Removes the percent-encoding of a variable's value, once.
+/// Removes one layer of percent-encoding from a variable's value.
 pub(crate) fn decode(value: &str) -> Result<Cow<'_, str>, TargetError> {
     let is_valid = value.split('%').skip(1).all(|part| {
         let digits = part.as_bytes().get(..2);

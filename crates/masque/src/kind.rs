@@ -28,7 +28,7 @@ impl TunnelKind {
     }
 
     /// Returns the kind with this upgrade token. `connect-tcp-12`, the token for interoperability
-    /// tests of version 12 of the draft, also stands for TCP.
+    /// tests of version 12 of the draft, also identifies TCP tunnels.
     pub fn from_upgrade_token(token: &str) -> Option<Self> {
         match token {
             "connect-udp" => Some(Self::Udp),

@@ -1,4 +1,4 @@
-//! Limits of a proxy: tunnels, bandwidth, idle time, and datagrams without an answer.
+//! Limits of a proxy: tunnels, bandwidth, idle time, and unanswered datagrams.
 
 mod bucket;
 mod idle;
@@ -25,11 +25,12 @@ pub struct Limits {
     pub tunnels: usize,
     /// Maximum number of open tunnels of a client.
     pub tunnels_per_client: usize,
-    /// Maximum rate of all clients, in both directions together.
+    /// Maximum combined rate of all clients, as the sum of both directions.
     pub bandwidth: Option<Rate>,
-    /// Maximum rate of a client, in both directions together.
+    /// Maximum rate of a client, as the sum of both directions.
     pub bandwidth_per_client: Option<Rate>,
-    /// How much a client, or all, may exceed the rate after a pause: the transfer of this time.
+    /// Burst size of the bandwidth limits, as a duration: the number of bytes that the rate
+    /// transfers in this time.
     pub burst: Duration,
 }
 
@@ -80,17 +81,17 @@ impl fmt::Display for LimitReached {
 
 impl core::error::Error for LimitReached {}
 
-/// Number of clients without tunnels whose buckets are kept, at least.
+/// Number of clients up to which clients without tunnels are kept.
 const KEPT: usize = 1024;
 
-/// The open tunnels and the used bandwidth of all clients.
+/// The open tunnels and the bandwidth use of all clients.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     limits: Limits,
     clients: BTreeMap<Arc<str>, ClientState>,
     tunnels: usize,
     bucket: TokenBucket,
-    /// The number of clients at which those with a full bucket and no tunnel are removed.
+    /// The number of clients at which those that have no tunnel and a full bucket are removed.
     sweep_at: usize,
 }
 
@@ -138,8 +139,8 @@ impl Limiter {
         Ok(())
     }
 
-    /// Counts the end of a tunnel. The client's used bandwidth is kept, so that a new tunnel does
-    /// not restore it.
+    /// Counts the end of a tunnel. The client's bandwidth use is kept, so that opening a new tunnel
+    /// does not reset it.
     pub fn close(&mut self, client: &str) {
         if let Some(state) = self.clients.get_mut(client)
             && let Some(tunnels) = state.tunnels.checked_sub(1)
@@ -149,8 +150,8 @@ impl Limiter {
         }
     }
 
-    /// Takes bandwidth for `bytes` of a client's tunnel. On an error, a datagram is to be dropped,
-    /// and a stream to wait.
+    /// Takes bandwidth for `bytes` of a client's tunnel. If this fails, a datagram must be dropped,
+    /// and a stream must wait.
     ///
     /// # Errors
     /// The limit that is reached; nothing is taken then.
@@ -166,7 +167,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// Removes clients for which nothing needs to be kept.
+    /// Removes clients that have no state worth keeping.
     fn sweep(&mut self, now: Timestamp) {
         self.clients.retain(|_, state| state.tunnels > 0 || !state.bucket.is_full(now));
         self.sweep_at = self.clients.len().saturating_mul(2).max(KEPT);

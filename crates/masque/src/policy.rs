@@ -118,7 +118,7 @@ impl Policy {
         self
     }
 
-    /// Checks a name before its resolution.
+    /// Checks a name before it is resolved.
     ///
     /// # Errors
     /// The reason why no address of this name may be reached. No DNS query should be sent.
@@ -126,8 +126,8 @@ impl Policy {
         self.check_named(name, Some(port))
     }
 
-    /// Checks the name in the scope of an IP tunnel (RFC 9484 §4.6) before its resolution. Rules for
-    /// ports do not apply.
+    /// Checks the name in the scope of an IP tunnel (RFC 9484 §4.6) before it is resolved. Rules
+    /// that name ports do not apply.
     ///
     /// # Errors
     /// The reason why no address of this name may be reached. No DNS query should be sent.
@@ -135,8 +135,8 @@ impl Policy {
         self.check_named(name, None)
     }
 
-    /// Checks an address to which the name in the scope of an IP tunnel has resolved. Rules for ports
-    /// do not apply.
+    /// Checks an address to which the name in the scope of an IP tunnel has resolved. Rules that
+    /// name ports do not apply.
     ///
     /// # Errors
     /// The reason why the address may not be reached.
@@ -209,7 +209,7 @@ impl Policy {
         }
     }
 
-    /// Checks the destination of an IP packet (RFC 9484 §7.2). Rules for ports do not apply.
+    /// Checks the destination of an IP packet (RFC 9484 §7.2). Rules that name ports do not apply.
     ///
     /// # Errors
     /// The reason why the address may not be reached.
@@ -217,7 +217,7 @@ impl Policy {
         self.check_both(address, None, NameAdmission::default())
     }
 
-    /// Checks an address, and the IPv4 addresses inside of it.
+    /// Checks an address, and the IPv4 addresses that are embedded in it.
     fn check_both(
         &self,
         address: IpAddr,

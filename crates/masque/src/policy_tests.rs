@@ -129,7 +129,7 @@ fn a_closed_policy_permits_what_is_listed() {
     assert_eq!(check("10.0.0.1", by_name), Ok(()));
 }
 
-/// A name that an attacker rebinds to a private address is refused by its address.
+/// A name that an attacker rebinds to a private address is refused because of that address.
 #[test]
 fn rebinding_is_refused() {
     let policy = policy(&["allow rebind.example", "deny evil.example", "deny * 6881-6889"]);

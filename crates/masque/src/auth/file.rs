@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::{Credentials, Secret};
 
-/// The reason why a file with credentials is invalid. It never contains a secret.
+/// The reason why a credentials file is invalid. It never contains a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CredentialsError {
@@ -13,7 +13,7 @@ pub struct CredentialsError {
     pub problem: CredentialsProblem,
 }
 
-/// What is wrong with a line of a file with credentials.
+/// What is wrong with a line of a credentials file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CredentialsProblem {
@@ -23,7 +23,7 @@ pub enum CredentialsProblem {
     Name,
     /// The password or token is missing.
     NoSecret,
-    /// The name, the token or the certificate is in an earlier line.
+    /// The name, the token or the certificate already appears on an earlier line.
     Duplicate,
     /// There is text after the entry.
     Excess,

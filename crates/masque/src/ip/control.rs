@@ -27,14 +27,14 @@ pub const MAX_ROUTES: usize = 1024;
 /// An Assigned Address (RFC 9484 §4.7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AssignedAddress {
-    /// The ID of the request; 0 if there was none.
+    /// The Request ID of the request; 0 if there was none.
     pub request_id: u64,
-    /// The addresses that the receiver may use, whose other bits are zero.
+    /// The addresses that the receiver may use. Bits after the prefix length are zero.
     pub prefix: IpNet,
 }
 
 impl AssignedAddress {
-    /// Creates the answer that no address was assigned (RFC 9484 §4.7.2).
+    /// Creates the rejection of a request: no address was assigned (RFC 9484 §4.7.2).
     pub fn rejection(request: &RequestedAddress) -> Self {
         let address: IpAddr = match request.prefix {
             IpNet::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -53,9 +53,9 @@ impl AssignedAddress {
 /// A Requested Address (RFC 9484 §4.7.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestedAddress {
-    /// The ID, which is not 0 and used only once.
+    /// The Request ID, which is nonzero and used only once.
     pub request_id: u64,
-    /// The preferred prefix. An unspecified address stands for any.
+    /// The preferred prefix. An unspecified address requests any address.
     pub prefix: IpNet,
 }
 

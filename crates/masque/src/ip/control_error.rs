@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// The reason why a capsule of an IP tunnel is malformed (RFC 9484 §4.7). The stream is to be
+/// The reason why a capsule of an IP tunnel is malformed (RFC 9484 §4.7). The stream must then be
 /// aborted (RFC 9297 §3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -21,9 +21,9 @@ pub enum CapsuleFault {
     ReusedRequestId,
     /// An address range starts after its end.
     StartAfterEnd,
-    /// The address ranges are not in the order of their IP Version and IP Protocol.
+    /// The address ranges are not sorted by IP Version and IP Protocol.
     Order,
-    /// Two address ranges of the same IP Protocol overlap, or are not in ascending order.
+    /// Two address ranges for the same IP Protocol overlap, or are not in ascending order.
     Overlap,
     /// An address range for all protocols overlaps one for a single protocol.
     OverlapWithAnyProtocol,

@@ -33,7 +33,7 @@ pub enum IcmpError {
     NoRoute,
     /// A policy prohibits communication with the destination.
     Prohibited,
-    /// The source address is not one that the sender may use.
+    /// The sender may not use this source address.
     SourcePolicy,
 }
 
@@ -60,10 +60,10 @@ impl IcmpError {
         }
     }
 
-    /// Returns the packet that reports this error about `packet` to its source, from the address
-    /// `own`. Returns `None` if no error may be sent: about ICMP errors and redirects, fragments
-    /// other than the first, and packets whose destination is multicast or broadcast, or whose
-    /// source is not a single host; and if `own` has another IP version.
+    /// Returns the packet that reports this error about `packet` to its source, sent from the
+    /// address `own`. Returns `None` if `own` has another IP version, or if no error may be sent:
+    /// about ICMP errors and redirects, fragments other than the first, packets to multicast or
+    /// broadcast destinations, and packets whose source is not a single host.
     pub fn about(self, packet: &[u8], header: &IpHeader, own: IpAddr) -> Option<Vec<u8>> {
         if !may_answer(packet, header) {
             return None;
@@ -85,7 +85,7 @@ impl IcmpError {
 }
 
 /// Returns the reply to an ICMP echo request, from the address `own`; `None` if the packet is not a
-/// whole echo request, or its source is not a single host.
+/// complete echo request, or its source is not a single host.
 ///
 /// An endpoint tests the MTU of a tunnel with echo requests to ff02::1 (RFC 9484 §7.1).
 pub fn echo_reply(packet: &[u8], header: &IpHeader, own: IpAddr) -> Option<Vec<u8>> {
@@ -133,14 +133,14 @@ fn may_answer(packet: &[u8], header: &IpHeader) -> bool {
     }
 }
 
-/// Returns whether an address is that of a single host.
+/// Returns whether an address identifies a single host.
 fn is_host(address: IpAddr) -> bool {
     let is_broadcast =
         matches!(address, IpAddr::V4(it) if it.is_broadcast() || it.octets().starts_with(&[0]));
     !address.is_multicast() && !address.is_unspecified() && !address.is_loopback() && !is_broadcast
 }
 
-/// Returns an ICMP message whose checksum is zero.
+/// Returns an ICMP message with a checksum of zero.
 fn message((kind, code, word): (u8, u8, u32), data: &[u8]) -> Vec<u8> {
     let mut message = Vec::with_capacity(ICMP_HEADER.saturating_add(data.len()));
     message.extend_from_slice(&[kind, code, 0, 0]);

@@ -12,7 +12,7 @@ fn about(error: IcmpError, packet: &[u8], own: &str) -> Option<Vec<u8>> {
     error.about(packet, &IpHeader::parse(packet).unwrap(), ip(own))
 }
 
-/// Checks that the checksums of a packet are right.
+/// Checks that the checksums of a packet are correct.
 fn check(packet: &[u8]) -> IpHeader {
     let header = IpHeader::parse(packet).unwrap();
     let message = &packet[header.payload_offset..];
@@ -26,7 +26,7 @@ fn check(packet: &[u8]) -> IpHeader {
     header
 }
 
-/// Compares errors with packets that were computed by other means.
+/// Compares ICMP errors with packets that were computed independently.
 #[test]
 fn errors_have_the_right_form() {
     let (v4, v6) = (hex(UDP4), hex(UDP6));

@@ -18,7 +18,7 @@ pub(super) const IPV6_HEADER: usize = 40;
 /// Maximum number of IPv6 extension headers.
 const MAX_EXTENSIONS: usize = 8;
 
-/// The fields of an IP header that forwarding needs.
+/// The fields of an IP header that are needed for forwarding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpHeader {
     /// The source address.
@@ -31,12 +31,12 @@ pub struct IpHeader {
     pub hop_limit: u8,
     /// The offset of the upper-layer header in bytes.
     pub payload_offset: usize,
-    /// Whether this is a fragment other than the first, without upper-layer header.
+    /// Whether this is a fragment other than the first, which has no upper-layer header.
     pub is_later_fragment: bool,
 }
 
-/// The reason why a packet is not forwarded: it is malformed, or has an obsolete option that is
-/// dangerous.
+/// The reason why a packet is not forwarded: it is malformed, or has an obsolete and dangerous
+/// option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PacketError {
@@ -44,7 +44,7 @@ pub enum PacketError {
     Truncated,
     /// The IP version is neither 4 nor 6.
     Version(u8),
-    /// The length in the header is not that of the packet.
+    /// The length in the header does not match the packet.
     Length,
     /// The header is shorter than the minimum, or an option's length is invalid.
     HeaderLength,
@@ -94,7 +94,7 @@ impl IpHeader {
         }
     }
 
-    /// Returns whether the source or the destination is only valid on a link (RFC 9484 §7.1).
+    /// Returns whether the source or the destination is a link-local address (RFC 9484 §7.1).
     pub fn is_link_local(&self) -> bool {
         is_link_local(self.source) || is_link_local(self.destination)
     }

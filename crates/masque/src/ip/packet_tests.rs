@@ -85,7 +85,8 @@ fn section_4_8_extension_headers_are_walked() {
     assert_eq!(IpHeader::parse(&whole[..47]), Err(PacketError::Length));
 }
 
-/// No protocol that is a scope is skipped as an extension header.
+/// The protocols that are skipped as extension headers are exactly those that cannot be the scope
+/// of a tunnel.
 #[test]
 fn extension_headers_are_those_that_scopes_exclude() {
     for next in 0..=255 {
@@ -112,7 +113,7 @@ fn link_local_addresses_are_recognized() {
     assert!(!is_link_local("192.0.2.1", "224.0.1.1"));
 }
 
-/// The header is an example that many texts use, with the checksum 0xb861.
+/// The IPv4 header is a widely used example, with the checksum 0xb861.
 #[test]
 fn the_checksum_follows_the_hop_limit() {
     let mut packet = hex("45000073000040004011b861c0a80001c0a800c7");

@@ -13,12 +13,12 @@ pub struct AddressRange {
     pub start: IpAddr,
     /// The last address, of the same IP version.
     pub end: IpAddr,
-    /// The Internet Protocol Number that is permitted, besides ICMP; 0 for all.
+    /// The Internet Protocol Number that is permitted in addition to ICMP; 0 for all.
     pub protocol: u8,
 }
 
 impl AddressRange {
-    /// Returns the order of the ranges in a capsule.
+    /// Returns the sort key of a range within a capsule.
     fn key(&self) -> (bool, u8, IpAddr) {
         (self.start.is_ipv6(), self.protocol, self.start)
     }
@@ -45,12 +45,12 @@ impl From<IpNet> for AddressRange {
     }
 }
 
-/// The address ranges that an endpoint routes, ordered and without overlaps (RFC 9484 §4.7.3).
+/// The address ranges that an endpoint routes, sorted and without overlaps (RFC 9484 §4.7.3).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Routes(pub(super) Vec<AddressRange>);
 
 impl Routes {
-    /// Checks address ranges, which must be in the order that a capsule needs.
+    /// Checks address ranges, which must be in the order that RFC 9484 requires in a capsule.
     ///
     /// # Errors
     /// If a range is invalid, out of order or overlaps another one.
@@ -80,7 +80,7 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Sorts the ranges and checks them.
+    /// Sorts the address ranges, and checks them.
     ///
     /// # Errors
     /// If a range is invalid or overlaps another one.
@@ -89,9 +89,9 @@ impl Routes {
         Self::new(ranges)
     }
 
-    /// Returns the routes of a proxy for the scope of a request (RFC 9484 §4.6): all addresses of
-    /// each IP version that `has_v4` and `has_v6` permit, the prefix of the request, or the
-    /// addresses to which its name has resolved.
+    /// Returns the routes that a proxy advertises for the scope of a request (RFC 9484 §4.6): all
+    /// addresses of each IP version that `has_v4` and `has_v6` permit, the prefix in the request,
+    /// or the addresses to which the name in the request has resolved.
     pub fn for_scope(scope: &IpScope, resolved: &[IpAddr], has_v4: bool, has_v6: bool) -> Self {
         let all = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         let networks: Vec<IpNet> = match &scope.target {
@@ -129,7 +129,7 @@ impl Routes {
         is_in(0) || is_in(protocol)
     }
 
-    /// Returns the last range of this protocol that starts at or before `address`.
+    /// Returns the last range for this protocol that starts at or before `address`.
     fn last_at(&self, protocol: u8, address: IpAddr) -> Option<&AddressRange> {
         let key = (address.is_ipv6(), protocol, address);
         let end = self.0.partition_point(|range| range.key() <= key);

@@ -22,11 +22,11 @@ use crate::context::{ContextId, Contexts, Datagram, Side};
 use budget::ErrorBudget;
 pub use outcome::{IpDropReason, IpReceived, IpSent, IpStatistics, IpTunnelError};
 
-/// The minimum MTU of an IPv6 link in bytes (RFC 8200 §5). A tunnel whose HTTP Datagrams are smaller
-/// must be aborted once it is to carry an IPv6 packet that does not fit (RFC 9484 §7.1).
+/// The minimum MTU of an IPv6 link in bytes (RFC 8200 §5). A tunnel whose HTTP Datagrams carry
+/// fewer bytes must be aborted when an IPv6 packet does not fit (RFC 9484 §7.1).
 pub const MIN_IPV6_MTU: usize = 1280;
 
-/// Maximum length of the content of a capsule: that of an IPv6 packet and its Context ID.
+/// Maximum length of a capsule's value: an IPv6 packet with its Context ID.
 const MAX_CAPSULE: usize = 40 + 65_535 + ContextId::MAX_LENGTH;
 
 /// The addresses of this end of the tunnel, from which ICMP messages are sent.
@@ -38,7 +38,7 @@ pub struct OwnAddresses {
     pub v6: Option<Ipv6Addr>,
 }
 
-/// The origin of a packet for the tunnel.
+/// The origin of a packet that is sent into the tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Another host: the packet is forwarded, and its hop limit is decremented (RFC 9484 §7.2).
@@ -85,8 +85,8 @@ pub struct IpTunnel {
 }
 
 impl IpTunnel {
-    /// Creates a tunnel without addresses and routes. `protocol` is the scope of the request: an
-    /// Internet Protocol Number, or `None` for all.
+    /// Creates a tunnel without addresses and routes. `protocol` is the protocol in the scope of
+    /// the request: an Internet Protocol Number, or `None` for all.
     pub fn new(side: Side, protocol: Option<u8>, own: OwnAddresses, now: Timestamp) -> Self {
         const KNOWN: &[u64] = &[ADDRESS_ASSIGN, ADDRESS_REQUEST, ROUTE_ADVERTISEMENT];
         Self {
@@ -108,7 +108,7 @@ impl IpTunnel {
     }
 
     /// Assigns addresses to the peer, in addition to earlier ones, and returns the capsule to send:
-    /// the full list (RFC 9484 §4.7.1). [Rejections](AssignedAddress::is_rejection) are only in
+    /// the full list (RFC 9484 §4.7.1). [Rejections](AssignedAddress::is_rejection) appear only in
     /// this capsule.
     ///
     /// # Errors
@@ -126,21 +126,22 @@ impl IpTunnel {
         Ok(capsule)
     }
 
-    /// Withdraws an address of the peer, and returns the capsule to send.
+    /// Withdraws an address that is assigned to the peer, and returns the capsule to send.
     pub fn withdraw(&mut self, prefix: IpNet) -> Bytes {
         self.peer_addresses.retain(|address| address.prefix != prefix);
         IpCapsule::AddressAssign(self.peer_addresses.clone()).encode()
     }
 
-    /// Replaces the routes for the peer, and returns the capsule to send (RFC 9484 §4.7.3).
+    /// Replaces the routes that are advertised to the peer, and returns the capsule to send (RFC
+    /// 9484 §4.7.3).
     pub fn advertise(&mut self, routes: Routes) -> Bytes {
         self.our_routes = routes;
         IpCapsule::RouteAdvertisement(self.our_routes.clone()).encode()
     }
 
     /// Returns the capsule that requests addresses from the peer (RFC 9484 §4.7.2); `None` if
-    /// `prefixes` is empty or has more than [`MAX_ADDRESSES`]. An unspecified address stands for
-    /// any.
+    /// `prefixes` is empty or has more than [`MAX_ADDRESSES`] entries. An unspecified address
+    /// requests any address.
     pub fn request(&mut self, prefixes: &[IpNet]) -> Option<Bytes> {
         if prefixes.is_empty() || prefixes.len() > MAX_ADDRESSES {
             return None;
@@ -168,21 +169,22 @@ impl IpTunnel {
         &self.peer_routes
     }
 
-    /// Discards the routes that the peer has advertised: packets from and to their addresses are
-    /// dropped. A proxy whose clients route no networks does this for each
-    /// [`IpReceived::RoutesChanged`], or a client could use any source address.
+    /// Discards the routes that the peer has advertised: packets from and to the addresses in these
+    /// routes are dropped. A proxy whose clients route no networks must do this for each
+    /// [`IpReceived::RoutesChanged`]; otherwise, a client could use any source address.
     pub fn discard_peer_routes(&mut self) {
         self.peer_routes = Routes::default();
     }
 
-    /// Discards the addresses that the peer has assigned to this endpoint, if it wants none.
+    /// Discards the addresses that the peer has assigned to this endpoint, for example because it
+    /// wants none.
     pub fn discard_our_addresses(&mut self) {
         self.our_addresses = Vec::new();
     }
 
-    /// Drops a packet that has passed the checks of the tunnel, because a policy of its user
-    /// prohibits its destination. Returns the HTTP Datagram that reports this to the peer, if it may
-    /// be sent.
+    /// Drops a packet that has passed the tunnel's checks, but whose destination is prohibited by a
+    /// policy of the tunnel's user. Returns the HTTP Datagram that reports this to the peer, if it
+    /// may be sent.
     pub fn prohibit(&mut self, packet: &[u8], now: Timestamp) -> Option<Bytes> {
         self.count(IpDropReason::Policy);
         let header = IpHeader::parse(packet).ok()?;
@@ -199,7 +201,7 @@ impl IpTunnel {
         self.budget.take(now).then(|| Datagram::encode(ContextId::PAYLOAD, &reply))
     }
 
-    /// Returns whether this is an own address of this endpoint.
+    /// Returns whether an address is one of this endpoint's own addresses.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.own.v4.is_some_and(|own| address == own)
             || self.own.v6.is_some_and(|own| address == own)
@@ -357,8 +359,8 @@ impl IpTunnel {
         IpSent::Datagram(Datagram::encode(ContextId::PAYLOAD, &packet))
     }
 
-    /// Checks whether a packet may pass. On an error, the second value is the ICMP error for the
-    /// packet's source.
+    /// Checks whether a packet may pass. The error consists of the reason and the ICMP error for
+    /// the packet's source, if any.
     fn check(
         &self,
         header: &IpHeader,
@@ -395,20 +397,20 @@ impl IpTunnel {
         Ok(())
     }
 
-    /// Returns whether an address is on the peer's side.
+    /// Returns whether an address belongs to the peer's side of the tunnel.
     fn is_peers(&self, address: IpAddr, protocol: u8) -> bool {
         self.peer_addresses.iter().any(|it| it.prefix.contains(&address))
             || self.peer_routes.contains(address, protocol)
     }
 
-    /// Returns whether an address is on this side.
+    /// Returns whether an address belongs to this side of the tunnel.
     fn is_ours(&self, address: IpAddr, protocol: u8) -> bool {
         self.our_addresses.iter().any(|it| it.contains(&address))
             || self.our_routes.contains(address, protocol)
             || self.is_own(address)
     }
 
-    /// Returns the packet with an ICMP error, if it may be sent.
+    /// Returns the packet that carries an ICMP error, if it may be sent.
     fn error(
         &mut self,
         error: IcmpError,
@@ -479,7 +481,7 @@ enum Direction {
     ToPeer,
 }
 
-/// Returns whether no packet between hosts can have this address.
+/// Returns whether an address cannot appear in packets between hosts (a martian address).
 fn is_martian(address: IpAddr) -> bool {
     let is_other = match address {
         IpAddr::V4(address) => address.is_broadcast() || address.octets().starts_with(&[0]),

@@ -190,8 +190,8 @@ fn echo_requests_to_the_own_address_are_answered() {
     assert_eq!(proxy.own_echo(&other, NOW), None);
 }
 
-/// A client that advertises routes, or assigns addresses, gains no permission by that if the proxy
-/// discards them.
+/// A client that advertises routes or assigns addresses gains no permissions if the proxy discards
+/// them.
 #[test]
 fn discarded_routes_and_addresses_permit_nothing() {
     let (mut client, mut proxy) = vpn(None);

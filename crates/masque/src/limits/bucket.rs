@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use clearway_units::{Rate, Timestamp};
 
-/// Smallest capacity of a bucket in bytes: a UDP payload of the largest size always fits.
+/// Smallest capacity of a bucket in bytes: enough for a UDP payload of the largest size.
 const MIN_CAPACITY: u64 = 65_536;
 
 /// A token bucket: limits a rate, and permits short bursts.
@@ -10,15 +10,15 @@ const MIN_CAPACITY: u64 = 65_536;
 pub struct TokenBucket {
     rate: Option<Rate>,
     capacity: u64,
-    /// Bytes that may be taken at `since`.
+    /// Number of bytes that may be taken at `since`.
     tokens: u64,
-    /// The time up to which tokens were added.
+    /// The time up to which tokens have been added.
     since: Timestamp,
 }
 
 impl TokenBucket {
-    /// Creates a full bucket. Its capacity is the transfer of the time `burst`, at least 64 KiB.
-    /// Without a rate, there is no limit.
+    /// Creates a full bucket. Its capacity is the number of bytes that the rate transfers in
+    /// `burst`, but at least 64 KiB. Without a rate, there is no limit.
     pub fn new(rate: Option<Rate>, burst: Duration, now: Timestamp) -> Self {
         let capacity = rate.map_or(u64::MAX, |rate| rate.bytes_in(burst)).max(MIN_CAPACITY);
         Self { rate, capacity, tokens: capacity, since: now }

@@ -6,8 +6,8 @@ use clearway_units::Timestamp;
 /// §4.3).
 pub const MIN_IDLE: Duration = Duration::from_secs(120);
 
-/// The time since a tunnel was last used. When it expires, its stream must be closed with its
-/// socket (RFC 9298 §3.1).
+/// Measures how long a tunnel has been idle. When the timer expires, the tunnel's stream and socket
+/// must be closed (RFC 9298 §3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleTimer {
     limit: Duration,
@@ -25,12 +25,12 @@ impl IdleTimer {
         self.last = self.last.max(now);
     }
 
-    /// Returns when the tunnel is to be closed if nothing passes until then.
+    /// Returns when the tunnel must be closed if no payload passes until then.
     pub fn deadline(&self) -> Timestamp {
         self.last + self.limit
     }
 
-    /// Returns whether the tunnel is to be closed.
+    /// Returns whether the tunnel must be closed.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.deadline() <= now
     }

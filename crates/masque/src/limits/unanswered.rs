@@ -12,13 +12,13 @@ use clearway_units::Timestamp;
 pub const UNANSWERED_DATAGRAMS: u32 = 64;
 
 /// Number of bytes in UDP payloads that may be sent to a target that has never answered:
-/// [`UNANSWERED_DATAGRAMS`] of 1,280 bytes, rounded up to 80 KiB. Without it, the same number of
-/// datagrams could have 4 MB.
+/// [`UNANSWERED_DATAGRAMS`] of 1,280 bytes, rounded up to 80 KiB. Without this limit, the same
+/// number of datagrams could carry 4 MB.
 pub const UNANSWERED_BYTES: u64 = 81_920;
 
 /// Interval at which one more datagram is permitted once either limit is reached, so that protocols
-/// without answers, and targets that answer late, do not fail completely. Such a trickle is below
-/// what any host receives anyway.
+/// without responses, and targets that respond late, do not fail completely. This rate is
+/// negligible compared with the traffic that any host receives anyway.
 pub const UNANSWERED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limits what is sent to a target before its first answer.
@@ -45,8 +45,8 @@ impl UnansweredGuard {
         }
     }
 
-    /// Returns whether a UDP payload of `bytes` may be sent now, and counts it if so. If not, it is
-    /// to be dropped.
+    /// Returns whether a UDP payload of `bytes` may be sent now, and counts it if so. Otherwise, it
+    /// must be dropped.
     #[must_use]
     pub fn permits(&mut self, bytes: u64, now: Timestamp) -> bool {
         let State::Unanswered { datagrams, bytes: left, last } = &mut self.state else {

@@ -1,10 +1,10 @@
-//! IPv4 addresses inside IPv6 addresses.
+//! IPv4 addresses embedded in IPv6 addresses.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns the IPv4 addresses that packets to this IPv6 address can reach: of NAT64 (RFC 6052),
-/// 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214), and IPv4-mapped, IPv4-compatible and
-/// IPv4-translated addresses.
+/// Returns the IPv4 addresses that packets to this IPv6 address can reach: those embedded in NAT64
+/// (RFC 6052), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214), IPv4-mapped, IPv4-compatible
+/// and IPv4-translated addresses.
 pub(super) fn addresses(address: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let last = join(g, h);

@@ -16,7 +16,7 @@ pub enum Refusal {
     LinkLocal,
     /// An address for private use (RFC 1918).
     Private,
-    /// An address that providers share among customers, 100.64.0.0/10 (RFC 6598).
+    /// An address in the Shared Address Space, 100.64.0.0/10 (RFC 6598).
     Shared,
     /// A unique-local or site-local address.
     UniqueLocal,
@@ -26,9 +26,9 @@ pub enum Refusal {
     Broadcast,
     /// An address for documentation.
     Documentation,
-    /// An address for benchmarks (RFC 2544, RFC 5180).
+    /// A benchmarking address (RFC 2544, RFC 5180).
     Benchmarking,
-    /// An address that is reserved or not allocated.
+    /// An address that is reserved or unallocated.
     Reserved,
     /// An address of the proxy's own host.
     OwnAddress,

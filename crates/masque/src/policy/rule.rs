@@ -77,7 +77,8 @@ impl Rule {
         self.ports.is_some()
     }
 
-    /// Returns whether the rule is for this port. Without a port, rules for ports do not match.
+    /// Returns whether the rule applies to this port. Without a port, rules that name ports do not
+    /// match.
     pub(super) fn matches_port(&self, port: Option<NonZeroU16>) -> bool {
         let matches =
             |ports: &RangeInclusive<u16>| port.is_some_and(|port| ports.contains(&port.get()));
@@ -100,7 +101,7 @@ impl Rule {
         }
     }
 
-    /// Returns whether the rule is for a network inside of `range`.
+    /// Returns whether the rule is for a network within `range`.
     pub(super) fn is_inside(&self, range: IpNet) -> bool {
         matches!(&self.subject, Subject::Network(network) if range.contains(network))
     }
@@ -111,7 +112,7 @@ impl Rule {
         network.prefix_len() == network.max_prefix_len()
     }
 
-    /// Returns the reason for which this rule refuses a target.
+    /// Returns the reason why this rule refuses a target.
     pub(super) fn refusal(&self, subject: Refusal) -> Refusal {
         match (&self.subject, &self.ports) {
             (Subject::Any, Some(_)) => Refusal::DeniedPort,
@@ -121,7 +122,7 @@ impl Rule {
     }
 }
 
-/// The reason why the text of a rule is invalid.
+/// The reason why a rule cannot be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RuleError {
@@ -129,9 +130,9 @@ pub enum RuleError {
     Action,
     /// The subject is missing, or is not `*`, a network, an address or a domain.
     Subject,
-    /// The network has bits after its prefix length.
+    /// The network has nonzero bits after its prefix length.
     HostBits,
-    /// The ports are not a port or an ascending range.
+    /// The ports are neither a port number nor an ascending range.
     Ports,
     /// There is text after the ports.
     Excess,

@@ -15,7 +15,7 @@ pub(super) struct Special {
     pub(super) refusal: Refusal,
 }
 
-/// IPv4 ranges; the first one that contains an address counts.
+/// IPv4 ranges; the first range that contains an address applies.
 const V4: [(Ipv4Addr, u8, Refusal); 17] = [
     (Ipv4Addr::new(255, 255, 255, 255), 32, Refusal::Broadcast),
     (Ipv4Addr::new(0, 0, 0, 0), 8, Refusal::Unspecified),
@@ -36,7 +36,7 @@ const V4: [(Ipv4Addr, u8, Refusal); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4, Refusal::Reserved),
 ];
 
-/// IPv6 ranges; the first one that contains an address counts.
+/// IPv6 ranges; the first range that contains an address applies.
 const V6: [(Ipv6Addr, u8, Refusal); 14] = [
     (Ipv6Addr::UNSPECIFIED, 128, Refusal::Unspecified),
     (Ipv6Addr::LOCALHOST, 128, Refusal::Loopback),
@@ -55,7 +55,8 @@ const V6: [(Ipv6Addr, u8, Refusal); 14] = [
     (Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1, Refusal::Reserved),
 ];
 
-/// The well-known prefix of NAT64 (RFC 6052 §2.1), which is as reachable as the IPv4 address in it.
+/// The well-known NAT64 prefix (RFC 6052 §2.1). Its addresses are as reachable as the IPv4
+/// addresses embedded in them.
 const NAT64: (Ipv6Addr, u8) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
 /// Returns the range that denies an address by default.
@@ -82,7 +83,7 @@ pub(super) fn address(address: IpAddr) -> Option<Special> {
     }
 }
 
-/// Returns the reason to refuse a name before its resolution: names that always mean this host (RFC
+/// Returns the reason to refuse a name before it is resolved: names that always mean this host (RFC
 /// 6761 §6.3) or the local link (RFC 6762 §3).
 pub(super) fn name(name: &Name) -> Option<Refusal> {
     let top = name.as_str().rsplit('.').next()?;

@@ -2,16 +2,16 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// Number of ICMP errors that may be sent at once.
+/// Maximum number of ICMP errors that may be sent in a burst.
 const BURST: u32 = 50;
-/// Time in which one more ICMP error is permitted: 100 per second.
+/// Interval at which one more ICMP error is permitted: 100 per second.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Limits the rate of ICMP errors (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorBudget {
     left: u32,
-    /// The time up to which errors were added.
+    /// The time up to which the budget has been refilled.
     since: Timestamp,
 }
 

@@ -13,8 +13,8 @@ use crate::udp::Traffic;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum IpReceived {
-    /// Send this IP packet on, or process it. Its hop limit must not be decremented by the tunnel;
-    /// a router that forwards it does so.
+    /// Forward this IP packet, or process it. The tunnel must not decrement its hop limit; a router
+    /// that forwards the packet does so.
     Forward(Bytes),
     /// A datagram of an extension, whose Context ID is
     /// [registered](crate::context::Contexts::register).
@@ -29,7 +29,8 @@ pub enum IpReceived {
     /// The peer has assigned these addresses, which replace all earlier ones. Those that are
     /// [rejections](AssignedAddress::is_rejection) answer a request.
     Assigned(Vec<AssignedAddress>),
-    /// The peer requests addresses: answer each with [`IpTunnel::assign`](super::IpTunnel::assign).
+    /// The peer requests addresses: answer each request with
+    /// [`IpTunnel::assign`](super::IpTunnel::assign).
     Requested(Vec<RequestedAddress>),
     /// The peer has advertised new routes.
     RoutesChanged,
@@ -109,7 +110,7 @@ pub struct IpStatistics {
     pub received: Traffic,
     /// Packets to the peer that passed.
     pub sent: Traffic,
-    /// Dropped packets of both directions, by reason.
+    /// Dropped packets in both directions, by reason.
     pub dropped: BTreeMap<IpDropReason, u64>,
 }
 
@@ -131,7 +132,7 @@ pub enum IpTunnelError {
 }
 
 impl IpTunnelError {
-    /// Returns the code to reset the stream with.
+    /// Returns the error code with which to reset the stream.
     pub const fn code(self) -> Code {
         match self {
             Self::Capsule(_) | Self::CapsuleProtocol(_) => Code::MESSAGE_ERROR,
