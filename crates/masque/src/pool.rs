@@ -8,9 +8,9 @@ use ipnet::IpNet;
 
 use crate::ip::{AssignedAddress, RequestedAddress};
 
-/// Number of released addresses that wait before the first of them is assigned again. Until then,
-/// addresses that were never assigned are preferred, so that a new client does not receive packets
-/// for the previous one. This also bounds what the pool remembers.
+/// Number of released addresses to accumulate before the oldest of them is assigned again. Until
+/// then, addresses that were never assigned are preferred, so that a new client does not receive
+/// packets for the previous one. This also bounds the pool's memory.
 const MAX_RELEASED: usize = 1024;
 
 /// The reason why no address was assigned.
@@ -21,9 +21,9 @@ pub enum PoolError {
     NoPrefix,
     /// All addresses are assigned.
     Exhausted,
-    /// The address is in none of the prefixes.
+    /// The address is not in any of the prefixes.
     OutsideOfPool,
-    /// The address is that of a network, a broadcast, or the gateway.
+    /// The address is the network address, the broadcast address, or the gateway.
     Reserved,
     /// The address is assigned already.
     Assigned,
@@ -77,17 +77,17 @@ struct Prefix {
     /// The first and the last address for clients.
     first: u128,
     last: u128,
-    /// The lowest address that was never assigned, except those in `assigned`.
+    /// The lowest address that was never assigned, apart from those in `assigned`.
     next: u128,
     assigned: BTreeSet<u128>,
-    /// Released addresses below `next`, with the number of their release.
+    /// Released addresses below `next`, each with the sequence number of its release.
     released: BTreeMap<u128, u64>,
     order: BTreeMap<u64, u128>,
     releases: u64,
 }
 
 impl AddressPool {
-    /// Creates a pool of prefixes. Bits after the prefix length are ignored.
+    /// Creates a pool of addresses from prefixes. Bits after the prefix length are ignored.
     ///
     /// # Errors
     /// If prefixes overlap, or one is too small.
@@ -106,7 +106,7 @@ impl AddressPool {
         Ok(Self { prefixes })
     }
 
-    /// Returns the gateway of each prefix.
+    /// Returns the gateway address of each prefix.
     pub fn gateways(&self) -> impl Iterator<Item = IpAddr> {
         self.prefixes.iter().map(Prefix::gateway)
     }
@@ -116,7 +116,7 @@ impl AddressPool {
         self.prefixes.iter().map(|prefix| prefix.assigned.len()).fold(0, usize::saturating_add)
     }
 
-    /// Assigns any address of the IP version. Which one depends only on earlier calls.
+    /// Assigns any address of the IP version. The choice depends only on earlier calls.
     ///
     /// # Errors
     /// If there is no prefix of this version, or none with a free address.
@@ -151,10 +151,10 @@ impl AddressPool {
         prefix.is_some_and(|prefix| prefix.release(bits(address)))
     }
 
-    /// Assigns an address for a request of an IP tunnel (RFC 9484 §4.7.2): the preferred one if it
-    /// is free, or else any of the IP version. Only single addresses are assigned, whatever the
-    /// requested prefix length. The answer is a [rejection](AssignedAddress::is_rejection) if there
-    /// is none.
+    /// Assigns an address for a request of an IP tunnel (RFC 9484 §4.7.2): the preferred address if
+    /// it is free, otherwise any address of the same IP version. Only single addresses are
+    /// assigned, regardless of the requested prefix length. If none is available, the answer is a
+    /// [rejection](AssignedAddress::is_rejection).
     pub fn answer(&mut self, request: &RequestedAddress) -> AssignedAddress {
         let wanted = request.prefix.addr();
         let address = match self.assign(wanted) {

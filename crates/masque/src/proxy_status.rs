@@ -1,4 +1,4 @@
-//! The Proxy-Status field (RFC 9209), with which a proxy reports why it refused or lost a tunnel.
+//! The Proxy-Status field (RFC 9209), in which a proxy reports why it refused or lost a tunnel.
 
 mod field;
 
@@ -95,8 +95,8 @@ impl ProxyError {
         Self::ALL.iter().copied().find(|error| error.token() == token)
     }
 
-    /// Returns the status of the response that reports this error: the recommended one (RFC 9209
-    /// §2.3) unless the error's documentation gives another.
+    /// Returns the status code of the response that reports this error: the recommended one (RFC
+    /// 9209 §2.3), unless the error's documentation states another.
     pub fn status(self) -> StatusCode {
         StatusCode::from_u16(self.status_number()).unwrap_or(StatusCode::BAD_GATEWAY)
     }
@@ -108,16 +108,16 @@ impl fmt::Display for ProxyError {
     }
 }
 
-/// What one proxy reports in a Proxy-Status field.
+/// The report of one proxy in a Proxy-Status field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProxyStatus {
     /// The proxy's name, such as its host name.
     pub proxy: String,
-    /// The error, if there was one: its name in the registry.
+    /// The error, if there was one, by its name in the registry.
     pub error: Option<String>,
     /// The DNS RCODE, such as `NXDOMAIN`, of a `dns_error`.
     pub rcode: Option<String>,
-    /// Details for people.
+    /// Human-readable details.
     pub details: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl ProxyStatus {
         Self { proxy: proxy.to_owned(), error, rcode: None, details: None }
     }
 
-    /// Adds details for people.
+    /// Adds human-readable details.
     pub fn with_details(mut self, details: impl fmt::Display) -> Self {
         self.details = Some(details.to_string());
         self
@@ -141,7 +141,7 @@ impl ProxyStatus {
     }
 
     /// Returns the field value. Characters that a structured field cannot contain are replaced by
-    /// question marks, and long details are cut off.
+    /// question marks, and long details are truncated.
     pub fn to_value(&self) -> HeaderValue {
         let mut text = field::string(&self.proxy, MAX_DETAILS);
         if let Some(error) = self.error.as_deref().filter(|error| field::is_token(error)) {
@@ -199,7 +199,7 @@ impl ProxyStatus {
 }
 
 impl fmt::Display for ProxyStatus {
-    /// Writes a message for people. Text from the proxy is escaped.
+    /// Writes a human-readable message. Text from the proxy is escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "proxy {}", Foreign(&self.proxy).within(MAX_DETAILS))?;
         match (self.known_error(), &self.error) {

@@ -18,8 +18,8 @@ pub struct QueueLimits {
 }
 
 impl Default for QueueLimits {
-    /// 64 datagrams and 96 KiB: twice the initial congestion window of a QUIC connection, with full
-    /// datagrams of 1500 bytes, and enough for one datagram of the largest size.
+    /// 64 datagrams and 96 KiB: twice the initial congestion window of a QUIC connection for
+    /// 1500-byte datagrams, and enough for one datagram of the largest size.
     fn default() -> Self {
         Self { datagrams: 64, bytes: 96 * 1024 }
     }

@@ -20,7 +20,8 @@ pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 /// The value of [`CAPSULE_PROTOCOL`]: the boolean true.
 const TRUE: HeaderValue = HeaderValue::from_static("?1");
 
-/// The first field that a message with the Capsule Protocol must not have (RFC 9297 §3.2).
+/// Returns the first field that a message with the Capsule Protocol must not have, if any (RFC 9297
+/// §3.2).
 fn forbidden_field(headers: &HeaderMap) -> Option<&'static str> {
     ["content-length", "content-type", "transfer-encoding"]
         .into_iter()
@@ -28,7 +29,7 @@ fn forbidden_field(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 /// Returns whether the fields announce the Capsule Protocol. Parameters are ignored, and so is a
-/// field that is not a boolean or is present several times (RFC 9297 §3.4).
+/// field that is not a boolean or appears several times (RFC 9297 §3.4).
 pub fn has_capsule_protocol(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CAPSULE_PROTOCOL).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };

@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use crate::host::{Host, Name, decode};
 use crate::target_error::TargetError;
 
-/// The numbers of IPv6 extension headers that are skipped in search of the upper-layer protocol
-/// (RFC 8200 §4, RFC 4302, RFC 6275, RFC 7401, RFC 5533).
+/// The numbers of the IPv6 extension headers that are skipped to find the upper-layer protocol (RFC
+/// 8200 §4, RFC 4302, RFC 6275, RFC 7401, RFC 5533).
 pub(crate) const EXTENSION_HEADERS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
 
 /// The scope of an IP tunnel: the variables "target" and "ipproto" (RFC 9484 §4.6).
@@ -17,7 +17,7 @@ pub(crate) const EXTENSION_HEADERS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140]
 pub struct IpScope {
     /// The hosts that the tunnel may reach.
     pub target: ScopeTarget,
-    /// The Internet Protocol Number that the tunnel may carry, besides ICMP; `None` for any.
+    /// The Internet Protocol Number that the tunnel may carry in addition to ICMP; `None` for any.
     pub protocol: Option<u8>,
 }
 
@@ -28,7 +28,7 @@ pub enum ScopeTarget {
     Any,
     /// All addresses of a DNS name.
     Name(Name),
-    /// All addresses of a prefix, whose other bits are zero.
+    /// All addresses of a prefix. Bits after the prefix length are zero.
     Prefix(IpNet),
 }
 
@@ -36,8 +36,8 @@ impl IpScope {
     /// Any host and any protocol.
     pub const ANY: Self = Self { target: ScopeTarget::Any, protocol: None };
 
-    /// Creates the scope from the values of the variables as they are in a URI, percent-encoded. A
-    /// missing variable permits everything.
+    /// Creates the scope from the percent-encoded values of the variables in a URI. A missing
+    /// variable permits everything.
     ///
     /// # Errors
     /// If a value does not meet the requirements of RFC 9484 §4.6.

@@ -1,5 +1,5 @@
-//! What a tunnel leads to: the host and port of a UDP or TCP tunnel (RFC 9298 §3), the scope of an
-//! IP tunnel (RFC 9484 §4.6).
+//! The destination of a tunnel: the host and port of a UDP or TCP tunnel (RFC 9298 §3), or the
+//! scope of an IP tunnel (RFC 9484 §4.6).
 
 use core::fmt;
 use core::num::NonZeroU16;
@@ -20,8 +20,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Creates the target from the values of the variables "target_host" and "target_port" as they
-    /// are in a URI, percent-encoded (RFC 9298 §3).
+    /// Creates the target from the percent-encoded values of the variables "target_host" and
+    /// "target_port" in a URI (RFC 9298 §3).
     ///
     /// # Errors
     /// If the host or the port does not meet the requirements of RFC 9298 §3.
@@ -30,8 +30,8 @@ impl Target {
         Ok(Self { host, port: parse_port(&decode(port)?)? })
     }
 
-    /// Creates the target from the authority of a classic CONNECT request, a host and a port (RFC
-    /// 9110 §9.3.6). IPv6 addresses are in brackets.
+    /// Creates the target from the authority of a classic CONNECT request: a host and a port (RFC
+    /// 9110 §9.3.6). IPv6 addresses must be in brackets.
     ///
     /// # Errors
     /// If the host or the port is missing or invalid.

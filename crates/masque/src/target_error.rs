@@ -10,20 +10,20 @@ pub enum TargetError {
     ZoneIdentifier,
     /// A percent sign is not followed by two hexadecimal digits, or the decoded value is not UTF-8.
     InvalidEncoding,
-    /// A DNS name has more than 253 characters, or a label more than 63.
+    /// A DNS name has more than 253 characters, or one of its labels has more than 63.
     NameTooLong,
     /// A DNS name has an empty label or a character that is not a letter, a digit, a hyphen or an
     /// underscore.
     InvalidName,
     /// A name that some resolvers read as an IPv4 address, such as `127.1` or `0x7f000001`.
     AmbiguousAddress,
-    /// Neither an IPv4 nor an IPv6 address, although it has colons or brackets.
+    /// The host is neither an IPv4 nor an IPv6 address, although it has colons or brackets.
     InvalidAddress,
     /// The port is empty or missing.
     EmptyPort,
     /// The port is not a decimal integer between 1 and 65535.
     InvalidPort,
-    /// The variable "target" or "ipproto" of an IP tunnel is present and empty.
+    /// The variable "target" or "ipproto" of an IP tunnel is present but empty.
     EmptyScope,
     /// The prefix length is not a decimal integer, or exceeds the length of the address.
     InvalidPrefixLength,
@@ -31,7 +31,7 @@ pub enum TargetError {
     HostBits,
     /// The variable "ipproto" is not `*` or a decimal integer between 0 and 255.
     InvalidProtocol,
-    /// The variable "ipproto" is the number of an IPv6 extension header, which no packet can match,
+    /// The variable "ipproto" is the number of an IPv6 extension header. No packet could match it,
     /// since the upper-layer protocol is compared (RFC 9484 §4.8).
     ExtensionHeader,
 }

@@ -1,5 +1,5 @@
-//! TCP tunnels (draft-ietf-httpbis-connect-tcp §3): DATA and FINAL_DATA capsules to a byte stream
-//! and back.
+//! TCP tunnels (draft-ietf-httpbis-connect-tcp §3): conversion between DATA and FINAL_DATA capsules
+//! and a byte stream.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub const DATA_CAPSULE: u64 = 0x2028_d7f2;
 /// The type of the FINAL_DATA capsule: that of FINAL_DATA-12, for interoperability tests.
 pub const FINAL_DATA_CAPSULE: u64 = 0x2028_d7f3;
 
-/// What arrives from the peer of a TCP tunnel.
+/// The result of content from the peer of a TCP tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TcpReceived {
     /// Write these bytes to the TCP connection.
@@ -71,7 +71,7 @@ pub struct TcpReceiver {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Open,
-    /// FINAL_DATA is complete; its last bytes were returned, and FIN was not.
+    /// FINAL_DATA is complete; its last bytes have been returned, but not [`TcpReceived::Fin`].
     FinPending,
     Closed,
 }
@@ -123,7 +123,7 @@ impl TcpReceiver {
     }
 }
 
-/// Returns the header of a DATA capsule with `length` bytes, which are to follow.
+/// Returns the header of a DATA capsule; `length` bytes of data must follow it.
 pub fn data_header(length: usize) -> Bytes {
     header(DATA_CAPSULE, length)
 }
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the data and the number of FINs that `content` contains.
+    /// Returns the data in `content`, and the number of FINs.
     fn receive(content: &[u8], chunk: usize) -> (Vec<u8>, usize, Result<(), TcpError>) {
         let mut receiver = TcpReceiver::default();
         let (mut data, mut fins) = (Vec::new(), 0);

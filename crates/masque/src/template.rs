@@ -14,7 +14,7 @@ use crate::kind::TunnelKind;
 use crate::target::{IpScope, ScopeTarget, Target, TargetError, Values};
 pub use error::{ExpandError, TemplateError};
 
-/// The characters to encode in a value: all that are not unreserved (RFC 6570 §3.2.1).
+/// The characters to percent-encode in a value: all except the unreserved ones (RFC 6570 §3.2.1).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A URI template of level 3 that meets the requirements of its tunnel kind.
@@ -40,7 +40,7 @@ pub struct UriTemplate {
     kind: TunnelKind,
     authority: Authority,
     parts: Vec<Part>,
-    /// Whether every value ends at a character that no value contains.
+    /// Whether every value is followed by a character that cannot occur in a value.
     is_delimited: bool,
 }
 
@@ -83,8 +83,8 @@ impl UriTemplate {
         parse::template(kind, text)
     }
 
-    /// Parses a template that a server [matches](Self::matches): requests must determine the values
-    /// of all variables.
+    /// Parses a template that a server [matches](Self::matches): the values of all variables must
+    /// be unambiguous in a request.
     ///
     /// # Errors
     /// In addition to the errors of [`UriTemplate::parse`],
@@ -169,7 +169,7 @@ impl UriTemplate {
     }
 
     /// Returns the destination of a request with this path and query; `None` if the template does
-    /// not match. The variables must be in the template's order, as after its expansion.
+    /// not match. The variables must appear in the template's order, as in an expanded template.
     ///
     /// Templates that only [`UriTemplate::parse`] accepts, and not
     /// [`UriTemplate::parse_for_server`], match nothing.
@@ -219,7 +219,7 @@ fn value(role: Role, values: &Values) -> Option<String> {
     }
 }
 
-/// The values in a request, percent-encoded.
+/// The percent-encoded values in a request.
 #[derive(Default)]
 struct Captured<'a> {
     host: Option<&'a str>,

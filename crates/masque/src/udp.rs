@@ -1,4 +1,4 @@
-//! UDP tunnels (RFC 9298): HTTP Datagrams to UDP payloads and back.
+//! UDP tunnels (RFC 9298): conversion between HTTP Datagrams and UDP payloads.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use crate::capsule::{CapsuleReader, Piece};
 use crate::context::{ContextId, Contexts, Datagram, Side};
 use crate::queue::{DatagramQueue, QueueLimits};
 
-/// Maximum length of a UDP payload in bytes, given the length field of the UDP header (RFC 9298
-/// §5).
+/// Maximum length of a UDP payload in bytes, as limited by the length field of the UDP header (RFC
+/// 9298 §5).
 pub const MAX_UDP_PAYLOAD: usize = 65_527;
 
 /// One side of a UDP tunnel.
@@ -36,7 +36,7 @@ pub struct UdpFlow {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The target is not known, or the response has not been sent or received.
+    /// The proxy has not resolved the target, or the response has not been sent or received.
     Opening,
     Open,
     /// The stream was aborted.
@@ -50,13 +50,13 @@ enum PartialCapsule {
     Discarded,
 }
 
-/// The result of an HTTP Datagram from the peer.
+/// The result of processing an HTTP Datagram from the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Received {
     /// Send this UDP payload.
     Forward(Bytes),
-    /// The UDP payload waits until the flow is open: [`UdpFlow::next_held`].
+    /// The UDP payload is queued until the flow is open; see [`UdpFlow::next_held`].
     Held,
     /// A datagram of an extension, whose Context ID is [registered](Contexts::register).
     Extension(Datagram),
@@ -70,17 +70,17 @@ pub enum Received {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Its Context ID is neither [`ContextId::PAYLOAD`] nor registered; or the datagram has another
-    /// Context ID than the former, and is longer than any UDP payload.
+    /// The Context ID is neither [`ContextId::PAYLOAD`] nor registered, or the datagram belongs to
+    /// an extension and is too long to be buffered.
     UnknownContext,
     /// The UDP payload is longer than the path to the target permits.
     TooLargeForPath,
     /// The UDP payload does not fit into a DATAGRAM frame. A proxy should send an ICMP Packet Too
     /// Big message to the target (RFC 9298 §6.1), if its system permits.
     TooLargeForDatagram,
-    /// The UDP payload is longer than any.
+    /// The UDP payload from the socket is longer than [`MAX_UDP_PAYLOAD`].
     TooLong,
-    /// The queue was full, and the datagram was the oldest.
+    /// The queue was full, and this datagram was the oldest.
     QueueFull,
     /// The stream was aborted.
     Aborted,
@@ -141,7 +141,7 @@ impl fmt::Display for UdpError {
 
 impl core::error::Error for UdpError {}
 
-/// Datagrams and bytes in one direction.
+/// Number of datagrams and bytes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Traffic {
     /// Number of datagrams.
@@ -164,12 +164,12 @@ pub struct UdpStatistics {
     pub to_socket: Traffic,
     /// UDP payloads from the socket that were passed to the HTTP/3 connection.
     pub to_peer: Traffic,
-    /// Dropped datagrams of both directions, by reason.
+    /// Dropped datagrams in both directions, by reason.
     pub dropped: BTreeMap<DropReason, u64>,
 }
 
 impl UdpFlow {
-    /// Creates a flow that is not open, with the same limits for both queues.
+    /// Creates a flow that is not open yet, with the same limits for both queues.
     pub fn new(side: Side, limits: QueueLimits) -> Self {
         Self {
             state: State::Opening,
@@ -184,13 +184,13 @@ impl UdpFlow {
     }
 
     /// Sets the length of the longest payload that the socket can send to the target, in bytes.
-    /// Longer ones from the peer are dropped (RFC 9298 §5).
+    /// Longer payloads from the peer are dropped (RFC 9298 §5).
     pub fn set_udp_limit(&mut self, bytes: usize) {
         self.udp_limit = bytes.min(MAX_UDP_PAYLOAD);
     }
 
-    /// Opens the flow: the proxy has a socket, or the client has a successful response. Then send
-    /// the payloads of [`UdpFlow::next_held`].
+    /// Opens the flow, because the proxy has a socket or the client has received a successful
+    /// response. Afterwards, send the payloads that [`UdpFlow::next_held`] returns.
     pub fn open(&mut self) {
         if self.state == State::Opening {
             self.state = State::Open;
@@ -307,8 +307,8 @@ impl UdpFlow {
         Some(payload)
     }
 
-    /// Queues a UDP payload from the socket, to be sent to the peer. If the queue is full, its
-    /// oldest payloads are dropped.
+    /// Queues a UDP payload that was received on the socket, to send it to the peer. If the queue
+    /// is full, its oldest payloads are dropped.
     pub fn queue(&mut self, payload: &[u8]) {
         if self.state == State::Aborted {
             return self.count(DropReason::Aborted, 1);
@@ -320,7 +320,7 @@ impl UdpFlow {
         self.count(DropReason::QueueFull, dropped);
     }
 
-    /// Returns whether HTTP Datagrams wait to be sent.
+    /// Returns whether any HTTP Datagrams are waiting to be sent.
     pub fn has_queued(&self) -> bool {
         self.to_send.len() > 0
     }

@@ -20,7 +20,7 @@ fn forward(payload: &'static [u8]) -> Received {
     Received::Forward(Bytes::from_static(payload))
 }
 
-/// Returns the results of all capsules in `content`, received in chunks.
+/// Returns the results for all capsules in `content`, which arrives in chunks.
 fn receive(flow: &mut UdpFlow, content: &[u8], chunk: usize) -> Vec<Received> {
     let mut results = Vec::new();
     for part in content.chunks(chunk) {

@@ -1,4 +1,5 @@
-//! Structured fields (RFC 8941) as far as Proxy-Status needs them: a list of items with parameters.
+//! The subset of structured fields (RFC 8941) that Proxy-Status needs: a list of items with
+//! parameters.
 
 /// A bare item.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The client's part: requests, and checks of responses.
+//! The client side: requests, and checks of responses.
 
 use core::fmt;
 
@@ -49,7 +49,7 @@ pub fn classic_connect(target: &Target) -> Result<Request<()>, ExpandError> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ResponseError {
-    /// The proxy requires credentials, or those of the request are wrong: status 401 or 407.
+    /// The proxy requires credentials, or rejected those in the request: status 401 or 407.
     Authentication {
         /// The status.
         status: StatusCode,
@@ -58,7 +58,7 @@ pub enum ResponseError {
     Refused {
         /// The status.
         status: StatusCode,
-        /// What the proxies on the path report, beginning with the one closest to the target.
+        /// The reports of the proxies on the path, beginning with the one closest to the target.
         proxies: Vec<ProxyStatus>,
     },
     /// The status is 204, 205 or 206, which the Capsule Protocol forbids (RFC 9297 §3.2).

@@ -5,7 +5,7 @@ use http::StatusCode;
 use crate::proxy_status::ProxyError;
 use crate::target::TargetError;
 
-/// The reason why a request is not for a tunnel of this proxy.
+/// The reason why a request does not open a tunnel on this proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -41,8 +41,8 @@ impl RequestError {
         ProxyError::HttpRequestError
     }
 
-    /// Returns whether the request is malformed, so that its stream may be reset with
-    /// H3_MESSAGE_ERROR instead of a response (RFC 9298 §3.4, RFC 9114 §4.1.2).
+    /// Returns whether the request is malformed, in which case its stream may be reset with
+    /// H3_MESSAGE_ERROR instead of sending a response (RFC 9298 §3.4, RFC 9114 §4.1.2).
     pub const fn is_malformed(&self) -> bool {
         matches!(self, Self::ForbiddenField(_) | Self::Target(_))
     }

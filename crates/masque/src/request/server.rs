@@ -1,4 +1,4 @@
-//! The proxy's part: checks of requests, and responses.
+//! The proxy side: checks of requests, and responses.
 
 use clearway_http3::Protocol;
 use http::{Method, Request, Response, StatusCode};
@@ -74,7 +74,7 @@ pub fn accept(form: Form) -> Response<()> {
     response
 }
 
-/// Returns the response that refuses a tunnel. For many errors, the status is that of the
+/// Returns the response that refuses a tunnel. For many errors, `status` is that of the
 /// [`ProxyError`](crate::proxy_status::ProxyError).
 pub fn refuse(status: StatusCode, reason: &ProxyStatus) -> Response<()> {
     let mut response = Response::new(());

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// The reason why a URI template is refused (RFC 9298 §2, RFC 9484 §3).
+/// The reason why a URI template is rejected (RFC 9298 §2, RFC 9484 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TemplateError {
@@ -21,16 +21,16 @@ pub enum TemplateError {
     Fragment,
     /// An expression is in the scheme or the authority.
     VariableOutsidePath,
-    /// A brace without its counterpart.
+    /// A brace is unbalanced.
     UnbalancedBrace,
     /// An expression has no variable, or a variable's name is invalid.
     InvalidVariable,
-    /// The operator is not permitted: reserved, fragment, label, path-segment and path-style
-    /// expansion (RFC 9298 §2), or one that RFC 6570 reserves.
+    /// The operator is not permitted: it stands for reserved, fragment, label, path-segment or
+    /// path-style expansion (RFC 9298 §2), or is reserved by RFC 6570.
     ForbiddenOperator(char),
-    /// `{?…}` after the start of the query, or `{&…}` before it.
+    /// A `{?…}` expression appears after the start of the query, or a `{&…}` expression before it.
     MisplacedOperator(char),
-    /// A prefix or explode modifier, which only templates of level 4 have.
+    /// An expression has a prefix or explode modifier, which requires a template of level 4.
     Modifier(char),
     /// A variable appears twice.
     DuplicateVariable,
@@ -107,9 +107,10 @@ impl core::error::Error for TemplateError {}
 pub enum ExpandError {
     /// The values belong to another kind of tunnel.
     WrongKind,
-    /// The template has no variable for a value. Without it, the tunnel would have a wider scope.
+    /// The template has no variable for a value. The tunnel would therefore have a wider scope than
+    /// requested.
     NoVariable(&'static str),
-    /// The result is not a valid URI, because it is too long.
+    /// The result is too long to be a valid URI.
     InvalidUri,
 }
 
