@@ -1,5 +1,5 @@
-//! Conformance checks: scripts that violate one rule each, or use one right each, and the results that the RFCs
-//! allow.
+//! Conformance checks: scripts that each violate one rule or exercise one right, and the results
+//! that the RFCs allow.
 //!
 //! RFC 9000 §11 lets an endpoint use PROTOCOL_VIOLATION or INTERNAL_ERROR in place of a specific code, RFC 9001 §4.8
 //! the alert handshake_failure, and RFC 9114 §8.1 H3_GENERAL_PROTOCOL_ERROR: the checks allow these as well.
@@ -19,15 +19,15 @@ pub use client::checks as client_checks;
 pub use server::checks as server_checks;
 pub use suite::{Suite, Summary, check_client, check_server};
 
-/// What the peer has to support for a check to apply.
+/// What the peer must support for a check to apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Need {
-    /// Nothing beyond QUIC.
+    /// Only QUIC.
     Quic,
     /// HTTP/3.
     Http3,
-    /// No DATAGRAM frames (RFC 9221).
+    /// No support for DATAGRAM frames (RFC 9221).
     NoDatagrams,
     /// Active migration.
     Migration,
@@ -44,7 +44,7 @@ pub struct Check {
     pub reference: &'static str,
     /// What the probe sends.
     pub sends: &'static str,
-    /// What the peer has to support.
+    /// What the peer must support.
     pub need: Need,
     /// Whether h3spec has the same check.
     pub is_in_h3spec: bool,
@@ -72,7 +72,7 @@ impl Check {
         (self.script)()
     }
 
-    /// Returns the results that pass.
+    /// Returns the results with which the check passes.
     pub fn allowed(&self) -> Vec<Condition> {
         let steps = self.script().steps;
         let mut expectations = steps.into_iter().rev().filter_map(|step| match step {
@@ -91,7 +91,7 @@ pub enum Verdict {
     Passed,
     /// The peer did something else.
     Failed,
-    /// The peer lacks what the check needs.
+    /// The peer does not support what the check needs.
     NotApplicable,
 }
 
@@ -104,7 +104,7 @@ pub struct CheckResult {
     pub reference: &'static str,
     /// What the probe sent.
     pub sends: &'static str,
-    /// The results that pass.
+    /// The results with which the check passes.
     pub allowed: Vec<String>,
     /// The verdict.
     pub verdict: Verdict,

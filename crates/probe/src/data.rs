@@ -14,7 +14,7 @@ const MAX_ZEROS: usize = 16 << 20;
 #[derive(Clone, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub struct Data {
     bytes: Vec<u8>,
-    /// Number of bytes that followed, which were not kept.
+    /// Number of additional bytes that were not kept.
     omitted: usize,
 }
 
@@ -29,7 +29,7 @@ impl Data {
         Self::new(vec![0; length.min(MAX_ZEROS)])
     }
 
-    /// Keeps the first `limit` of `bytes`, and counts the others.
+    /// Keeps the first `limit` bytes of `bytes`, and counts the others.
     pub(crate) fn clipped(bytes: &[u8], limit: usize) -> Self {
         let kept = bytes.get(..limit).unwrap_or(bytes);
         Self { bytes: kept.to_vec(), omitted: bytes.len().saturating_sub(kept.len()) }
@@ -52,7 +52,7 @@ impl Data {
 }
 
 impl From<&str> for Data {
-    /// Takes the bytes of `text` literally, without interpreting prefixes.
+    /// Uses the bytes of `text` literally, without interpreting prefixes.
     fn from(text: &str) -> Self {
         Self::new(text.as_bytes())
     }

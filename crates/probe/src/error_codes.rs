@@ -1,5 +1,5 @@
-//! The names of error codes: those of the transport (RFC 9000 §20.1, RFC 9368 §10.2), of TLS alerts (RFC 9001
-//! §4.8) and of HTTP/3 and QPACK (RFC 9114 §8.1, RFC 9204 §8.3, RFC 9297 §5.2).
+//! Names of error codes: transport error codes (RFC 9000 §20.1, RFC 9368 §10.2), TLS alerts (RFC
+//! 9001 §4.8), and HTTP/3 and QPACK error codes (RFC 9114 §8.1, RFC 9204 §8.3, RFC 9297 §5.2).
 
 use clearway_http3::Code;
 
@@ -24,7 +24,7 @@ const TRANSPORT: [(&str, u64); 18] = [
     ("VERSION_NEGOTIATION_ERROR", 0x11),
 ];
 
-/// The alerts of RFC 8446 §6, by their names, as transport error codes.
+/// The TLS alerts of RFC 8446 §6, by name, as transport error codes.
 const ALERTS: [(&str, u64); 14] = [
     ("unexpected_message", 0x10a),
     ("handshake_failure", 0x128),
@@ -47,7 +47,8 @@ const HTTP3: [u64; 21] = [
     0x10c, 0x10d, 0x10e, 0x10f, 0x110, 0x200, 0x201, 0x202,
 ];
 
-/// Returns the number of an error code: a name of the RFCs, or a number in decimal or hexadecimal.
+/// Returns the number of an error code that is given by its name in the RFCs, or as a decimal or
+/// hexadecimal number.
 pub fn number(text: &str) -> Option<u64> {
     let named = TRANSPORT.iter().chain(&ALERTS).find(|(name, _)| *name == text);
     named
@@ -59,8 +60,8 @@ pub fn number(text: &str) -> Option<u64> {
         })
 }
 
-/// Returns the name of a transport error code, or the number in hexadecimal. TLS alerts are named after the
-/// alert.
+/// Returns the name of a transport error code, or the number in hexadecimal if it has none.
+/// CRYPTO_ERROR codes include the name of the TLS alert.
 pub fn transport(code: u64) -> String {
     match TRANSPORT.iter().chain(&ALERTS).find(|(_, number)| *number == code) {
         Some((name, _)) if code >= 0x100 => format!("CRYPTO_ERROR ({name})"),
@@ -70,7 +71,7 @@ pub fn transport(code: u64) -> String {
     }
 }
 
-/// Returns the name of an HTTP/3 or QPACK error code, or the number in hexadecimal.
+/// Returns the name of an HTTP/3 or QPACK error code, or the number in hexadecimal if it has none.
 pub fn application(code: u64) -> String {
     Code::new(code).name().map_or_else(|| format!("{code:#x}"), str::to_owned)
 }

@@ -1,4 +1,5 @@
-//! HTTP/3 frames (RFC 9114 §7), literal field sections (RFC 9204 §4.5), and what a stream carries.
+//! HTTP/3 frames (RFC 9114 §7), literal field sections (RFC 9204 §4.5), and the HTTP/3 view of
+//! received streams.
 
 use clearway_http3::field_section;
 use clearway_wire::{Reader, VarInt};
@@ -33,9 +34,9 @@ pub const ENCODER_STREAM: u64 = 0x02;
 /// The type of a QPACK decoder stream.
 pub const DECODER_STREAM: u64 = 0x03;
 
-/// Maximum number of frames that are reported for a stream.
+/// Maximum number of frames to report per stream.
 const MAX_FRAMES: usize = 1000;
-/// Maximum number of bytes of a payload that are reported.
+/// Maximum number of payload bytes to report per frame.
 const MAX_PAYLOAD: usize = 256;
 /// Maximum size of a decoded field section, counted as in RFC 9114 §4.2.2.
 const MAX_SECTION: u64 = 64 << 10;
@@ -49,7 +50,7 @@ pub fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     output
 }
 
-/// Returns consecutive variable-length integers.
+/// Returns the encoding of consecutive variable-length integers.
 pub fn varints(numbers: &[u64]) -> Vec<u8> {
     let mut output = Vec::new();
     numbers.iter().for_each(|number| put_varint(&mut output, *number));
@@ -62,8 +63,8 @@ pub fn settings(settings: &[(u64, u64)]) -> Vec<u8> {
     frame(SETTINGS, &varints(&numbers))
 }
 
-/// Returns a field section of literal field lines with literal names, without Huffman coding, so that any bytes can
-/// be sent as names and values (RFC 9204 §4.5.6).
+/// Returns a field section that consists of literal field lines with literal names, without Huffman
+/// coding, so that names and values can contain any bytes (RFC 9204 §4.5.6).
 pub fn literal_section<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
     let mut section = vec![0, 0];
     for (name, value) in fields {
@@ -99,7 +100,7 @@ pub struct ReceivedFrame {
     pub name: Option<&'static str>,
     /// The Length field.
     pub length: u64,
-    /// The beginning of the payload that has arrived.
+    /// The start of the payload, as far as it has arrived.
     pub payload: Data,
     /// The field lines of a HEADERS frame.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,11 +116,11 @@ impl ReceivedFrame {
     }
 }
 
-/// A stream as HTTP/3 sees it.
+/// The HTTP/3 view of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ReceivedStream {
-    /// The stream's purpose: request, control, push, qpack-encoder, qpack-decoder, or unknown; sent if the
-    /// peer has sent nothing.
+    /// The stream's purpose: request, control, push, qpack-encoder, qpack-decoder, or unknown;
+    /// "sent" if the peer has sent nothing on it.
     pub purpose: &'static str,
     /// The frames, at most 1,000. QPACK and unknown streams have none.
     pub frames: Vec<ReceivedFrame>,

@@ -1,4 +1,4 @@
-//! Loss, delay, duplication and corruption of chosen datagrams in either direction.
+//! Loss, delay, duplication and corruption of selected datagrams in either direction.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::quic::Level;
 
-/// Maximum number of datagrams that are delayed at the same time.
+/// Maximum number of datagrams in delay at the same time.
 const MAX_DELAYED: usize = 10_000;
 
-/// The direction of a datagram, seen from the probe.
+/// The direction of a datagram, from the probe's point of view.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -27,7 +27,7 @@ pub enum Direction {
 pub enum Impairment {
     /// The datagram is lost.
     Drop,
-    /// The datagram is delivered later, and overtaken by others.
+    /// The datagram is delivered later, and may be overtaken by others.
     Delay {
         /// The delay.
         milliseconds: u64,
@@ -38,7 +38,7 @@ pub enum Impairment {
     Corrupt,
 }
 
-/// A rule that selects datagrams and says what happens to them.
+/// A rule that selects datagrams and determines what happens to them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ImpairmentRule {
@@ -46,7 +46,7 @@ pub struct ImpairmentRule {
     pub direction: Direction,
     /// What happens to them.
     pub action: Impairment,
-    /// The type of the first packet; any if `None`.
+    /// The type of the first packet in the datagram; any type if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
     /// Number of matching datagrams that pass before the rule applies.
@@ -55,7 +55,7 @@ pub struct ImpairmentRule {
     /// Number of datagrams to which the rule applies; all if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The probability with which the rule applies to a datagram, 0 to 1.
+    /// The probability that the rule applies to a matching datagram, from 0 to 1.
     #[serde(default = "certain")]
     pub probability: f64,
 }
@@ -71,7 +71,7 @@ impl ImpairmentRule {
     }
 }
 
-/// A datagram on its way, and the path it belongs to.
+/// A datagram in transit, and the path that it belongs to.
 pub(crate) type Carried = (usize, Vec<u8>);
 
 /// Applies rules to datagrams.
@@ -104,7 +104,8 @@ impl Impairments {
         self.delayed.keys().next().map(|(at, _)| *at)
     }
 
-    /// Returns the datagrams that arrive now because of a datagram that was sent or received now: none, one or two.
+    /// Returns the datagrams that arrive immediately as the result of sending or receiving one
+    /// datagram: none, one or two.
     pub(crate) fn apply(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! qlog files of runs, with the names of draft-ietf-quic-qlog-quic-events, and scripts from qlog files.
+//! qlog files of runs, which use the names of draft-ietf-quic-qlog-quic-events, and scripts made
+//! from qlog files.
 //!
 //! The frames in a file carry their data (`raw.data`), so that a run of the probe can be replayed exactly.
 
@@ -14,7 +15,7 @@ pub use replay::{ReplayError, replay};
 /// The byte that begins each record (RFC 7464 §2.2).
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// Returns a run as a qlog file: a JSON text sequence.
+/// Returns the qlog file of a run: a JSON text sequence.
 pub fn write(report: &Report) -> String {
     let vantage_point = match report.role {
         Role::Client => "client",
@@ -89,7 +90,7 @@ const fn packet_type(kind: PacketKind) -> &'static str {
     }
 }
 
-/// Returns a frame with the names of quic-events §8.13.
+/// Returns a frame in the format of quic-events §8.13.
 fn frame(frame: &Frame) -> Value {
     let mut value = fields(frame);
     if let Some(object) = value.as_object_mut() {

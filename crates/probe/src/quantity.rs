@@ -8,7 +8,7 @@ use crate::error_codes;
 
 macro_rules! bases {
     ($($(#[$documentation:meta])* $variant:ident = $name:literal;)*) => {
-        /// A value that is known only while a connection exists.
+        /// A value that only exists while there is a connection.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub enum Base {
@@ -16,7 +16,7 @@ macro_rules! bases {
         }
 
         impl Base {
-            /// Returns the name in scripts.
+            /// Returns the value's name in scripts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -34,29 +34,34 @@ macro_rules! bases {
 }
 
 bases! {
-    /// The number of bytes that this endpoint may send on the connection: the peer's current limit.
+    /// The peer's current connection-level flow control limit (MAX_DATA): the total number of bytes
+    /// that this endpoint may send.
     MaxData = "max_data";
-    /// The peer's initial limit for bidirectional streams that the peer opens.
+    /// The peer's `initial_max_stream_data_bidi_local`, the limit on bidirectional streams that the
+    /// peer opens.
     StreamDataBidiLocal = "max_stream_data_bidi_local";
-    /// The peer's initial limit for bidirectional streams that this endpoint opens.
+    /// The peer's `initial_max_stream_data_bidi_remote`, the limit on bidirectional streams that
+    /// this endpoint opens.
     StreamDataBidiRemote = "max_stream_data_bidi_remote";
-    /// The peer's initial limit for unidirectional streams that this endpoint opens.
+    /// The peer's `initial_max_stream_data_uni`, the limit on unidirectional streams that this
+    /// endpoint opens.
     StreamDataUni = "max_stream_data_uni";
-    /// The ID of the first bidirectional stream beyond the peer's limit.
+    /// The ID of the first bidirectional stream that exceeds the peer's stream limit.
     BeyondBidi = "beyond_bidi";
-    /// The ID of the first unidirectional stream beyond the peer's limit.
+    /// The ID of the first unidirectional stream that exceeds the peer's stream limit.
     BeyondUni = "beyond_uni";
     /// The peer's `active_connection_id_limit`.
     ActiveConnectionIdLimit = "active_connection_id_limit";
     /// The peer's `max_datagram_frame_size`.
     MaxDatagramFrameSize = "max_datagram_frame_size";
-    /// The offset at which this endpoint's next CRYPTO data of the packet's level begins.
+    /// The offset of this endpoint's next CRYPTO data at the packet's encryption level.
     CryptoOffset = "crypto_offset";
-    /// The next packet number of the packet's space.
+    /// The next packet number in the packet's packet number space.
     NextPacketNumber = "next_packet_number";
-    /// The number of connection IDs that the peer has issued, minus one: the largest sequence number.
+    /// The largest sequence number of the connection IDs that the peer has issued: their number
+    /// minus one.
     LargestPeerSequence = "largest_peer_sequence";
-    /// The next sequence number for a NEW_CONNECTION_ID frame of this endpoint.
+    /// The sequence number for this endpoint's next NEW_CONNECTION_ID frame.
     NextSequence = "next_sequence";
 }
 
@@ -72,7 +77,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The largest number that QUIC's variable-length integers represent, 2^62 - 1.
+    /// The largest number that a QUIC variable-length integer can represent, 2^62 - 1.
     pub const MAX: Self = Self::new((1 << 62) - 1);
 
     /// Creates a constant.
@@ -80,12 +85,12 @@ impl Quantity {
         Self { base: None, is_negative: false, number }
     }
 
-    /// Creates a value of the connection plus `number`.
+    /// Creates a number relative to a value of the connection: `base` plus `number`.
     pub const fn beyond(base: Base, number: u64) -> Self {
         Self { base: Some(base), is_negative: false, number }
     }
 
-    /// Returns the value, given the values of the connection.
+    /// Returns the number, given a function that returns the values of the connection.
     pub fn resolve(self, values: &dyn Fn(Base) -> u64) -> u64 {
         let base = self.base.map_or(0, values);
         match self.is_negative {

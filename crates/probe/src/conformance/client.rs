@@ -1,4 +1,4 @@
-//! Checks against clients: the probe is the server.
+//! Checks of clients: the probe is the server.
 
 mod frames;
 mod http3;
@@ -10,14 +10,14 @@ mod tls;
 use super::Check;
 use crate::script::Condition;
 
-/// Returns all checks against clients.
+/// Returns all checks of clients.
 pub fn checks() -> Vec<Check> {
     [setup::CHECKS, frames::CHECKS, parameters::CHECKS, tls::CHECKS, http3::CHECKS, qpack::CHECKS]
         .concat()
 }
 
-/// Returns the conditions that show that a client accepts what was sent: it continues, or has what it wanted and
-/// closes the connection without an error.
+/// Returns the conditions that show that a client accepts what was sent: the connection continues,
+/// or the client has finished and closes it without an error.
 fn accepted() -> Vec<Condition> {
     vec![
         Condition::Alive {},

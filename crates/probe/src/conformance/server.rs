@@ -1,4 +1,4 @@
-//! Checks against servers.
+//! Checks of servers.
 
 mod flow;
 mod http3_control;
@@ -15,7 +15,7 @@ mod tls;
 
 use super::Check;
 
-/// Returns all checks against servers.
+/// Returns all checks of servers.
 pub fn checks() -> Vec<Check> {
     [
         packets::CHECKS,

@@ -20,7 +20,7 @@ use crate::script::{Condition, Script, Step};
 pub struct Suite {
     /// Runs only checks whose names contain this text.
     pub only: Option<String>,
-    /// Maximum number of checks that run at the same time against a server.
+    /// Maximum number of checks that run concurrently against a server.
     pub concurrency: NonZeroUsize,
     /// The settings of each run.
     pub options: Options,
@@ -34,7 +34,7 @@ impl Default for Suite {
 }
 
 impl Suite {
-    /// Returns those of `checks` that run.
+    /// Returns the subset of `checks` that this suite runs.
     pub fn select(&self, checks: Vec<Check>) -> Vec<Check> {
         let is_selected = |check: &Check| {
             self.only.as_ref().is_none_or(|part| check.name.contains(part.as_str()))
@@ -90,7 +90,7 @@ impl Summary {
     }
 }
 
-/// What the checks have to know about a peer before they run.
+/// What must be known about a peer to determine which checks apply.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     has_http3: bool,
@@ -111,7 +111,7 @@ impl Facts {
         }
     }
 
-    /// Returns why a check does not apply, if it does not.
+    /// Returns the reason why a check does not apply, if it does not.
     fn lacks(self, need: Need) -> Option<&'static str> {
         match need {
             Need::Http3 if !self.has_http3 => Some("the peer does not speak HTTP/3"),
@@ -125,7 +125,7 @@ impl Facts {
     }
 }
 
-/// Runs the checks against a server. `on_result` is called for each check when it is over.
+/// Runs the checks against a server. `on_result` is called whenever a check has finished.
 ///
 /// # Errors
 /// If the server cannot be reached, or does not complete a handshake.
@@ -170,8 +170,8 @@ pub fn check_server(
     Ok(Summary::new(results.collect()))
 }
 
-/// Runs the checks against a client, which `start` is called to start once for each check. `on_result` is called
-/// for each check when it is over.
+/// Runs the checks against a client. `start` is called once for each check to start the client, and
+/// `on_result` is called whenever a check has finished.
 pub fn check_client(
     listener: &Listener,
     suite: &Suite,

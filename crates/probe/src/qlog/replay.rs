@@ -1,4 +1,4 @@
-//! Scripts from qlog files of clients.
+//! Scripts made from clients' qlog files.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -11,23 +11,23 @@ use crate::{Data, Quantity};
 
 /// The longest pause between two steps of a script, in milliseconds.
 const MAX_PAUSE: f64 = 10_000.0;
-/// Pauses that are shorter are left out, in milliseconds.
+/// Minimum length of pauses to replay, in milliseconds; shorter ones are omitted.
 const MIN_PAUSE: f64 = 20.0;
 /// Maximum number of steps of a script.
 const MAX_STEPS: usize = 100_000;
 
-/// Maximum number of request streams whose answers a script waits for.
+/// Maximum number of request streams on which a script waits for responses.
 const MAX_ANSWERS: usize = 1000;
 
-/// The reason why a qlog file has no script.
+/// The reason why no script can be made from a qlog file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// The file is not in qlog's JSON text sequence format.
     NotQlog,
-    /// The file is of a server.
+    /// The file was recorded by a server.
     NotOfClient,
-    /// The file has no packets with data and no HTTP/3 frames after the handshake.
+    /// The file has neither packets with data nor HTTP/3 frames after the handshake.
     NothingSent,
 }
 
@@ -94,7 +94,7 @@ pub fn replay(file: &str) -> Result<Script, ReplayError> {
     Ok(answers(script))
 }
 
-/// Adds steps that wait until the peer has answered on the request streams that the client has finished.
+/// Adds steps that wait for responses on the request streams that the client has finished.
 fn answers(script: Script) -> Script {
     let finished = |frame: &Frame| match frame {
         Frame::Stream { stream, fin: true, .. } => stream.constant(),
@@ -154,7 +154,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Returns an integer, which qlog may write as a string.
+/// Returns an integer, which qlog may represent as a string.
 fn number(value: &Value, pointer: &str) -> Option<u64> {
     let value = value.pointer(pointer)?;
     value.as_u64().or_else(|| value.as_str()?.parse().ok())

@@ -1,4 +1,4 @@
-//! Frames of the transport (RFC 9000 §12.4, §19).
+//! Transport frames (RFC 9000 §12.4, §19).
 
 use super::super::allowed::{or_alive, transport};
 use super::super::{Check, Need};
@@ -9,9 +9,9 @@ use crate::script::{Condition, Script};
 use crate::{Base, Data, Quantity};
 use Need::{NoDatagrams, Quic};
 
-/// A stream that no client has opened.
+/// The ID of a stream that no client has opened.
 const NOT_CREATED: u64 = 40_000;
-/// A unidirectional stream of the server for data that HTTP/3 ignores.
+/// The ID of a server's unidirectional stream for data that HTTP/3 ignores.
 const IGNORED: u64 = 15;
 
 pub(super) const CHECKS: &[Check] = &[

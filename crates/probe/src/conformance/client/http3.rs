@@ -1,4 +1,4 @@
-//! HTTP/3 servers' streams, frames and responses (RFC 9114).
+//! Streams, frames and responses of HTTP/3 servers (RFC 9114).
 
 use super::super::allowed::{http3, stream_error};
 use super::super::{Check, Need::Http3};
@@ -386,7 +386,7 @@ fn second(kind: u64) -> Script {
         .expect(http3(&["H3_STREAM_CREATION_ERROR"]))
 }
 
-/// Sends a malformed response without its end, so that the client has something to stop.
+/// Sends a malformed response without ending it, so that the client can still send STOP_SENDING.
 fn malformed(fields: &[(&str, &str)]) -> Script {
     request().headers(0, fields, false).expect(stream_error(&["H3_MESSAGE_ERROR"]))
 }

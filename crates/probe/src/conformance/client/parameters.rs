@@ -1,4 +1,4 @@
-//! Transport parameters of servers (RFC 9000 §7.3, §7.4, §18.2).
+//! A server's transport parameters (RFC 9000 §7.3, §7.4, §18.2).
 
 use super::super::allowed::transport;
 use super::super::{Check, Need::Quic};

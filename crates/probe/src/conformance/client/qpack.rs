@@ -1,4 +1,4 @@
-//! QPACK of servers (RFC 9204).
+//! A server's use of QPACK (RFC 9204).
 
 use super::super::{Check, Need::Http3};
 use crate::http3::HEADERS;

@@ -1,4 +1,4 @@
-//! TLS messages of servers (RFC 9001 §4, §6, §8).
+//! A server's TLS messages (RFC 9001 §4, §6, §8).
 
 use super::super::allowed::alert;
 use super::super::{Check, Need::Quic};

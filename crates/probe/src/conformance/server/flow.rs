@@ -305,7 +305,7 @@ fn too_many(frame: Frame) -> Script {
     closed(vec![frame], &["FRAME_ENCODING_ERROR", "STREAM_LIMIT_ERROR"])
 }
 
-/// Returns the beginning of a unidirectional stream of a reserved type, which HTTP/3 ignores.
+/// Returns the start of a unidirectional stream of a reserved type, which HTTP/3 ignores.
 fn ignored(length: usize, fin: bool) -> Frame {
     let mut data = vec![0x21];
     data.resize(length, 0);

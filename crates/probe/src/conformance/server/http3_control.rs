@@ -409,7 +409,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-/// Returns the conditions for a response, of any status.
+/// Returns the conditions for a response with any status.
 pub(super) fn answered() -> Vec<Condition> {
     vec![Condition::response(0, &[])]
 }

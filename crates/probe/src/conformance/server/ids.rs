@@ -6,7 +6,7 @@ use crate::quic::Frame;
 use crate::script::Script;
 use crate::{Base, Data, Quantity};
 
-/// The number of connection IDs that are more than a server stores.
+/// A number of connection IDs that exceeds what any server stores.
 const TOO_MANY: u64 = 64;
 
 pub(super) const CHECKS: &[Check] = &[

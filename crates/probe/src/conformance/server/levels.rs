@@ -1,4 +1,4 @@
-//! Frames in packets in which they are not allowed (RFC 9000 §12.4, table 3, and §12.5).
+//! Frames in packet types that do not allow them (RFC 9000 §12.4, table 3, and §12.5).
 
 use super::super::allowed::transport;
 use super::super::{Check, Need::Quic};

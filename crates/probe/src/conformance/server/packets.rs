@@ -345,12 +345,13 @@ fn discarded(packet: Packet) -> Script {
     Script::quic().packet(packet).expect(alive())
 }
 
-/// Returns a step with a short time, for conditions that hold only at its end.
+/// Returns a step with a short time limit, for conditions that are checked only when the time is
+/// over.
 fn briefly(any: Vec<Condition>) -> Step {
     Step::Expect { any, none: Vec::new(), milliseconds: Some(400) }
 }
 
-/// Returns a script that can send packets of `level`.
+/// Returns a script whose steps begin when packets of `level` can be sent.
 pub(super) fn at(level: Level) -> Script {
     match level {
         Level::OneRtt => Script::quic(),

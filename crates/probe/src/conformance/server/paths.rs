@@ -135,7 +135,7 @@ fn frame(name: &str) -> Condition {
     Condition::Frame { name: name.to_owned() }
 }
 
-/// Returns a frame with a connection ID for the server's packets on the second path.
+/// Returns a NEW_CONNECTION_ID frame with an ID that the server can use on the second path.
 fn issue() -> Frame {
     Frame::NewConnectionId {
         sequence: 1.into(),
