@@ -17,7 +17,7 @@ pub struct StepOutcome {
     pub step: usize,
     /// The step's action.
     pub action: &'static str,
-    /// Whether the step was executed, or its expectation fulfilled.
+    /// Whether the step was executed, or its expectation was met.
     #[serde(rename = "ok")]
     pub is_ok: bool,
     /// What happened.
@@ -25,12 +25,12 @@ pub struct StepOutcome {
     pub detail: String,
 }
 
-/// What the peer sent on a stream.
+/// What was received and sent on a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StreamReport {
     /// The stream's ID.
     pub id: u64,
-    /// The purpose in HTTP/3.
+    /// The stream's purpose in HTTP/3.
     pub purpose: &'static str,
     /// The number of bytes received in order.
     pub received: u64,
@@ -104,10 +104,10 @@ pub struct Report {
     pub round_trip_time: Option<Duration>,
     /// Whether a client's early data was accepted.
     pub early_data_accepted: bool,
-    /// The reason of the close.
+    /// The reason why the connection was closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<Close>,
-    /// The name of the close's error code.
+    /// The name of the error code with which the connection was closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_name: Option<String>,
     /// The outcomes of the steps.
@@ -179,7 +179,7 @@ impl Report {
         }
     }
 
-    /// Returns whether all steps were executed and all expectations fulfilled.
+    /// Returns whether all steps were executed and all expectations met.
     pub fn is_passed(&self) -> bool {
         self.steps.iter().all(|step| step.is_ok)
     }

@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::script::{Condition, Connect, Script, Step, Token};
 use driver::{Driver, Sockets};
 
-/// Maximum number of connection IDs that a listener remembers.
+/// Maximum number of connection IDs that a listener remembers, so that it can ignore late packets.
 const MAX_SEEN: usize = 10_000;
 
 /// A server to connect to.
@@ -31,18 +31,18 @@ pub struct Target {
     pub server_name: String,
     /// The authority of requests: the name, and the port unless it is 443.
     pub authority: String,
-    /// The certificates to accept.
+    /// The certificates that are accepted.
     pub trust: Trust,
 }
 
 /// Settings of runs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The maximum time until the first step.
+    /// Maximum time until the first step begins.
     pub handshake_timeout: Duration,
-    /// The maximum time of an expectation that has none of its own.
+    /// Maximum time to wait for an expectation that does not set its own.
     pub expect_timeout: Duration,
-    /// Application protocols in place of `h3` in scripts.
+    /// Application protocols to use instead of `h3` in scripts.
     pub alpn: Vec<Data>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Options {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The server does not answer, or is not reachable.
+    /// The server does not respond, or is not reachable.
     CannotConnect {
         /// The server's address.
         address: SocketAddr,
@@ -69,19 +69,19 @@ pub enum RunError {
     },
     /// A socket cannot be opened.
     Socket {
-        /// The local address, or the peer's.
+        /// The local address or the peer's address.
         address: SocketAddr,
         /// The reason.
         source: io::Error,
     },
-    /// The peer lacks what the script needs.
+    /// The peer does not support what the script needs.
     NotApplicable {
-        /// What it lacks.
+        /// What the peer does not support.
         why: String,
     },
-    /// No client has connected in time.
+    /// No client connected in time.
     NoClient,
-    /// The connection cannot be set up.
+    /// The connection could not be set up.
     Endpoint {
         /// The reason.
         source: EndpointError,
@@ -151,14 +151,14 @@ fn config(connect: &Connect, options: &Options) -> Config {
     config
 }
 
-/// What an earlier connection has obtained for a later one.
+/// The results of an earlier connection that a later connection uses.
 #[derive(Default)]
 struct Earlier {
     sessions: SessionCache,
     token: Option<Vec<u8>>,
 }
 
-/// Connects once, to obtain session tickets and a token.
+/// Connects once to obtain session tickets and a token.
 fn earlier(target: &Target, script: &Script, options: &Options) -> Result<Earlier, RunError> {
     let sessions = SessionCache::default();
     let first = Script {
@@ -222,7 +222,7 @@ fn run_client(
     Ok(driver)
 }
 
-/// A UDP socket on which the probe is a server, for one client at a time.
+/// A UDP socket on which the probe acts as a server, for one client at a time.
 #[derive(Debug)]
 pub struct Listener {
     socket: UdpSocket,

@@ -21,7 +21,7 @@ pub enum ScriptError {
         /// The position and the reason.
         why: String,
     },
-    /// The script has no TOML form.
+    /// The script cannot be written as TOML.
     Unwritable {
         /// The reason.
         why: String,
@@ -39,17 +39,17 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// Where the token of the first Initial packet comes from.
+/// The source of the token in the first Initial packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Token {
-    /// A NEW_TOKEN frame of an earlier connection.
+    /// The token in a NEW_TOKEN frame from an earlier connection.
     Previous,
     /// These bytes.
     Bytes(Data),
 }
 
-/// How to connect.
+/// The settings of a script's connection.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Connect {
@@ -57,16 +57,16 @@ pub struct Connect {
     pub alpn: Vec<Data>,
     /// The QUIC version, such as 1 or 0x6b3343cf.
     pub version: crate::Quantity,
-    /// The progress of the handshake at which the steps begin.
+    /// The progress that the handshake must have made before the steps begin.
     pub until: Progress,
-    /// Opens a control stream with SETTINGS and the two QPACK streams (2, 6 and 10 of a client; 3, 7 and 11 of a
-    /// server) before the first step.
+    /// Opens a control stream with SETTINGS and the two QPACK streams before the first step
+    /// (streams 2, 6 and 10 of a client; 3, 7 and 11 of a server).
     pub http3: bool,
-    /// Resumes a session of an earlier connection, which is made for this purpose.
+    /// Resumes a session from an earlier connection, which is established for this purpose.
     pub resume: bool,
     /// Resumes a session with early data. The steps begin when 0-RTT packets can be sent.
     pub early_data: bool,
-    /// The token of the first Initial packet.
+    /// The token in the first Initial packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
     /// Changes to the transport parameters.
@@ -79,7 +79,7 @@ pub struct Connect {
     pub acknowledge: bool,
     /// Retransmits lost packets.
     pub retransmit: bool,
-    /// The size of datagrams with Initial packets.
+    /// The size of datagrams that carry Initial packets.
     pub initial_size: usize,
     /// The connection ID of the probe; random if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,8 @@ impl Script {
         Self::default()
     }
 
-    /// Creates a script without steps, on which nothing is sent after the handshake.
+    /// Creates a script without steps and without HTTP/3 streams: nothing is sent after the
+    /// handshake.
     pub fn quic() -> Self {
         let connect = Connect { http3: false, ..Connect::default() };
         Self { connect, steps: Vec::new() }
@@ -159,7 +160,7 @@ impl Script {
         toml::to_string(self).map_err(|error| ScriptError::Unwritable { why: error.to_string() })
     }
 
-    /// Changes how to connect.
+    /// Changes the settings of the connection.
     pub fn connect(mut self, change: impl FnOnce(&mut Connect)) -> Self {
         change(&mut self.connect);
         self
@@ -208,7 +209,8 @@ impl Script {
         self.step(Step::Http3Frame { stream, kind, payload: payload.into(), fin })
     }
 
-    /// Sends a HEADERS frame with literal field lines. `{authority}` in a value stands for the authority of the URL.
+    /// Sends a HEADERS frame with literal field lines. The value `{authority}` is replaced by the
+    /// authority of the URL.
     pub fn headers(self, stream: u64, fields: &[(&str, &str)], fin: bool) -> Self {
         let fields = fields.iter().map(|(name, value)| Field::new(name, value)).collect();
         self.step(Step::Headers { stream, fields, literal: true, fin })
@@ -225,12 +227,12 @@ impl Script {
         self.headers(stream, &fields, true)
     }
 
-    /// Waits until a condition holds, at most 2 s.
+    /// Waits until a condition holds, for at most 2 s.
     pub fn wait(self, condition: Condition) -> Self {
         self.step(Step::Wait { until: Some(condition), milliseconds: 2000 })
     }
 
-    /// Expects that one of these conditions holds within the time for expectations.
+    /// Expects that one of these conditions holds within the default time for expectations.
     pub fn expect(self, any: Vec<Condition>) -> Self {
         self.step(Step::Expect { any, none: Vec::new(), milliseconds: None })
     }

@@ -21,7 +21,7 @@ pub enum Role {
 /// The certificates that a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Any certificate: what the probe sends is not secret.
+    /// Any certificate, since nothing that the probe sends is secret.
     Anyone,
     /// Certificates that chain to one of these roots.
     Roots(Arc<RootCertStore>),
@@ -64,8 +64,8 @@ pub enum ParameterEdit {
     },
 }
 
-/// Changes to the TLS messages that the endpoint sends. They invalidate the transcript, so the handshake cannot
-/// complete; the peer must have detected the violation before.
+/// Changes to the TLS messages that the endpoint sends. They invalidate the transcript, so the
+/// handshake cannot complete; the peer has to detect the violation before that.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TlsEdits {
@@ -102,9 +102,9 @@ pub struct Config {
     pub identity: Option<Identity>,
     /// The session tickets of a client. Connections with the same cache resume sessions.
     pub sessions: SessionCache,
-    /// Whether a client offers early data if it has a ticket that allows it.
+    /// Whether a client offers early data if it has a session ticket that allows it.
     pub early_data: bool,
-    /// The token of the first Initial packet.
+    /// The token in the first Initial packet.
     pub token: Data,
     /// The connection ID that the endpoint chooses for itself; random if `None`.
     pub source: Option<Data>,
@@ -120,7 +120,7 @@ pub struct Config {
     pub retransmits: bool,
     /// Size of the datagrams that carry Initial packets.
     pub initial_size: usize,
-    /// Maximum size of the datagrams that the endpoint builds by itself.
+    /// Maximum size of the datagrams that the endpoint builds on its own.
     pub datagram_size: usize,
     /// The initial probe timeout, before there is a round-trip time sample.
     pub initial_timeout: Duration,
@@ -128,12 +128,13 @@ pub struct Config {
     pub holds_first: bool,
     /// Whether a server sends HANDSHAKE_DONE when the handshake is complete.
     pub handshake_done: bool,
-    /// The source of connection IDs and keys.
+    /// The random seed from which connection IDs and keys are derived.
     pub seed: [u8; 32],
 }
 
 impl Config {
-    /// Creates settings with random connection IDs from `seed`, which accept any certificate.
+    /// Creates settings with random connection IDs derived from `seed`. Any certificate is
+    /// accepted.
     pub fn new(seed: [u8; 32]) -> Self {
         Self {
             version: Version::V1,

@@ -1,4 +1,4 @@
-//! Certificates of servers, and session tickets of clients.
+//! Servers' certificates, and clients' session tickets.
 
 use core::fmt;
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,8 @@ impl Identity {
         Ok(Self { pem: Some(certified.cert.pem()), ..identity })
     }
 
-    /// Returns a self-signed certificate in PEM, for clients that are to trust it.
+    /// Returns the self-signed certificate in PEM, for clients that should trust it; `None` if the
+    /// certificate was not created by [`self_signed`](Self::self_signed).
     pub fn pem(&self) -> Option<&str> {
         self.pem.as_deref()
     }
@@ -51,7 +52,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Session tickets of a client, shared by all clones. All connections with a cache trust the same certificates:
-/// those that the first one trusts.
+/// A client's session tickets, shared by all clones. All connections with the same cache trust the
+/// certificates that the first connection trusts.
 #[derive(Clone, Debug, Default)]
 pub struct SessionCache(pub(super) Arc<OnceLock<ClientConfig>>);

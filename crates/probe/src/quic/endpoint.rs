@@ -1,4 +1,4 @@
-//! The endpoint: its state, what it reports, and its timers.
+//! The endpoint: its state, its accessors, and its timers.
 
 mod handshake;
 mod receive;
@@ -30,10 +30,10 @@ const STREAM_WINDOW: u64 = 1 << 20;
 const MAX_STREAMS: u64 = 100;
 /// Maximum number of received datagrams, tokens and connection IDs that are kept.
 const MAX_KEPT: usize = 256;
-/// The longest probe timeout before it is doubled.
+/// Upper bound on the probe timeout before backoff.
 const MAX_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How far a handshake has progressed.
+/// The progress of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
@@ -184,7 +184,7 @@ pub struct Endpoint {
     version: Version,
     tls: Option<Connection>,
     keys: AllKeys,
-    /// The level of the next TLS messages.
+    /// The encryption level of the next TLS messages.
     write_level: Level,
     /// Whether the first flight has been edited.
     is_edited: bool,
@@ -201,15 +201,15 @@ pub struct Endpoint {
     progress: Progress,
     peer_parameters: Option<Parameters>,
     limits: Limits,
-    /// The limit on the peer's data.
+    /// The connection-level flow control limit advertised to the peer.
     granted: u64,
     streams: Streams,
     datagrams: Vec<Data>,
     tokens: Vec<Vec<u8>>,
     out: VecDeque<Transmit>,
-    /// Packets whose keys are not available yet.
+    /// Packets that wait for their keys.
     early: Vec<(usize, Vec<u8>)>,
-    /// A server's first datagrams until it is released.
+    /// Datagrams that a server holds until it is released.
     held: Vec<(usize, Vec<u8>)>,
     is_released: bool,
     path: usize,
@@ -219,7 +219,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts a connection to a server at `now`, whose origin is the start of the record.
+    /// Starts a connection to a server at the time `now`. The times in the record are relative to
+    /// the origin of `now`.
     ///
     /// # Errors
     /// If the server's name is not a host name.
@@ -232,7 +233,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Waits for a client's first packet.
+    /// Creates a server endpoint, which waits for a client's first packet.
     ///
     /// # Errors
     /// If there is no certificate.
@@ -289,7 +290,7 @@ impl Endpoint {
         self.role
     }
 
-    /// Returns how far the handshake has progressed.
+    /// Returns the progress of the handshake.
     pub const fn progress(&self) -> Progress {
         self.progress
     }
@@ -335,7 +336,7 @@ impl Endpoint {
         self.keys.early.is_some()
     }
 
-    /// Returns the state of a stream on which something was sent or received.
+    /// Returns the state of a stream on which something has been sent or received.
     pub fn stream(&self, id: u64) -> Option<&StreamState> {
         self.streams.get(id)
     }
@@ -345,7 +346,7 @@ impl Endpoint {
         self.streams.iter()
     }
 
-    /// Returns the contents of received DATAGRAM frames, at most the first 256.
+    /// Returns the payloads of received DATAGRAM frames, at most the first 256.
     pub fn datagrams(&self) -> &[Data] {
         &self.datagrams
     }
@@ -355,7 +356,7 @@ impl Endpoint {
         &self.tokens
     }
 
-    /// Returns the smallest round-trip time measured.
+    /// Returns the smallest measured round-trip time.
     pub const fn round_trip_time(&self) -> Option<Duration> {
         self.rtt
     }
@@ -365,18 +366,19 @@ impl Endpoint {
         (self.limits.max_streams_bidi, self.limits.max_streams_uni)
     }
 
-    /// Returns the current version.
+    /// Returns the QUIC version in use.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Returns the connection ID that the peer uses for this endpoint, and the one that this endpoint uses for the
-    /// peer.
+    /// Returns the connection ID that the peer uses for this endpoint, and the connection ID that
+    /// this endpoint uses for the peer.
     pub fn connection_ids(&self) -> (&[u8], &[u8]) {
         (&self.source, &self.destination)
     }
 
-    /// Returns the Destination Connection IDs of the peer's packets, except those of NEW_CONNECTION_ID frames.
+    /// Returns the Destination Connection IDs that the peer can use, except those from
+    /// NEW_CONNECTION_ID frames.
     pub(crate) fn own_ids(&self) -> impl Iterator<Item = Vec<u8>> {
         let ids = [&self.source, &self.original_destination].into_iter().chain(&self.retry_source);
         ids.filter(|id| !id.is_empty()).cloned()
@@ -387,7 +389,7 @@ impl Endpoint {
         self.out.is_empty() && self.spaces.iter().all(Space::is_idle)
     }
 
-    /// Returns the next probe timeout.
+    /// Returns the time at which the next probe timeout expires.
     pub fn deadline(&self) -> Option<Timestamp> {
         if self.close.is_some() || !self.config.retransmits {
             return None;
@@ -396,7 +398,7 @@ impl Endpoint {
         self.spaces.iter().filter_map(|space| space.deadline(timeout)).min()
     }
 
-    /// Sends what was not acknowledged again, if its timeout has expired.
+    /// Retransmits unacknowledged frames, if their timeout has expired.
     pub fn on_timeout(&mut self, now: Timestamp) {
         self.now = now;
         let timeout = self.timeout();
@@ -410,7 +412,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the probe timeout.
+    /// Returns the probe timeout, before backoff.
     fn timeout(&self) -> Duration {
         let measured =
             self.rtt.map(|rtt| rtt.saturating_mul(3).saturating_add(Duration::from_millis(50)));
@@ -443,7 +445,7 @@ impl Endpoint {
         }
     }
 
-    /// Records the end of the connection, unless it is already over.
+    /// Records the end of the connection, unless it has already ended.
     fn end(
         &mut self,
         origin: CloseOrigin,

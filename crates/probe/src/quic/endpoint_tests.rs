@@ -23,7 +23,8 @@ impl Pair {
         }
     }
 
-    /// Exchanges datagrams until both are silent, dropping those for which `drops` returns true.
+    /// Exchanges datagrams until neither endpoint has more to send, dropping those for which
+    /// `drops` returns true.
     fn run(&mut self, mut drops: impl FnMut() -> bool) {
         for _ in 0..200 {
             let mut is_silent = true;

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Base, Data, Quantity};
 
-/// Maximum number of bytes of a field that are recorded.
+/// Maximum number of bytes to record of a field.
 const RECORDED: usize = 256;
-/// Maximum number of ranges of an ACK frame that are recorded.
+/// Maximum number of ranges to record of an ACK frame.
 const RECORDED_RANGES: usize = 64;
 
 /// A frame to be sent, or one that was sent or received (RFC 9000 §19, RFC 9221 §4). Fields may hold values that
@@ -23,7 +23,7 @@ pub enum Frame {
     },
     /// The PING frame.
     Ping {},
-    /// The ACK frame; of type 0x03 if it has ECN counts (ECT0, ECT1, CE).
+    /// The ACK frame; its type is 0x03 if it has ECN counts (ECT0, ECT1, CE).
     Ack {
         largest: Quantity,
         #[serde(default)]
@@ -102,7 +102,7 @@ pub enum Frame {
     },
     /// The IMMEDIATE_ACK frame (draft-ietf-quic-ack-frequency).
     ImmediateAck {},
-    /// Any bytes in place of a frame.
+    /// Arbitrary bytes in place of a frame.
     Raw { bytes: Data },
 }
 
@@ -120,7 +120,7 @@ pub struct AckRange {
     pub length: Quantity,
 }
 
-/// The directions of the streams that a frame is about.
+/// The direction of the streams that a frame refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -151,17 +151,18 @@ impl Frame {
         Self::Stream { stream: stream.into(), offset: offset.into(), data: data.into(), fin }
     }
 
-    /// Creates a CRYPTO frame that continues the TLS messages of its packet's level.
+    /// Creates a CRYPTO frame that continues the TLS messages at its packet's encryption level.
     pub fn tls_message(message: impl Into<Data>) -> Self {
         Self::Crypto { offset: Quantity::beyond(Base::CryptoOffset, 0), data: message.into() }
     }
 
-    /// Creates arbitrary bytes.
+    /// Creates arbitrary bytes in place of a frame.
     pub fn raw(bytes: impl Into<Data>) -> Self {
         Self::Raw { bytes: bytes.into() }
     }
 
-    /// Returns whether the frame is ack-eliciting (RFC 9002 §2). Arbitrary bytes are taken to be.
+    /// Returns whether the frame is ack-eliciting (RFC 9002 §2). Arbitrary bytes count as
+    /// ack-eliciting.
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Padding { .. } | Self::Ack { .. } | Self::ConnectionClose { .. })
     }
@@ -240,7 +241,7 @@ impl Frame {
         }
     }
 
-    /// Records a received frame. Long fields are clipped.
+    /// Records a received frame. Long fields are truncated.
     pub(crate) fn received(frame: &clearway_wire::Frame<'_>) -> Self {
         use clearway_wire::Frame as Wire;
         let data = |bytes: &[u8]| Data::clipped(bytes, RECORDED);
@@ -323,7 +324,7 @@ impl Frame {
         }
     }
 
-    /// Returns the name of the frame type, as in scripts.
+    /// Returns the name of the frame type in scripts.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Padding { .. } => "padding",

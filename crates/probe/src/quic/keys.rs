@@ -2,7 +2,7 @@ use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, Packet
 
 use super::packet::{Level, Sealing};
 
-/// The keys of all levels.
+/// The keys of all encryption levels.
 #[derive(Default)]
 pub(super) struct AllKeys {
     pub(super) initial: Option<Keys>,
@@ -12,7 +12,7 @@ pub(super) struct AllKeys {
     pub(super) application: Option<Application>,
 }
 
-/// The keys of 1-RTT packets: of the current key phase, the one before and the one after (RFC 9001 §6).
+/// The keys of 1-RTT packets for the current, previous and next key phase (RFC 9001 §6).
 pub(super) struct Application {
     current: Keys,
     /// The keys of the previous phase.
@@ -39,8 +39,8 @@ impl Application {
         self.phase = !self.phase;
     }
 
-    /// Returns the keys with which a received packet of this key phase may be protected, in the order in which to
-    /// try them. The flag is whether they belong to the next phase.
+    /// Returns the keys that may protect a received packet with this key phase, in the order in
+    /// which to try them. The flag is set for the keys of the next phase.
     pub(super) fn remote(&self, phase: bool) -> impl Iterator<Item = (&dyn PacketKey, bool)> {
         let current = (phase == self.phase).then_some((&*self.current.remote.packet, false));
         let other = phase != self.phase;

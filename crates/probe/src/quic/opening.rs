@@ -7,7 +7,7 @@ use rustls::quic::{HeaderProtectionKey, PacketKey};
 use super::keys::AllKeys;
 use super::packet::Level;
 
-/// A packet without protection.
+/// A packet whose protection has been removed.
 pub(super) struct Opened {
     pub(super) number: u64,
     pub(super) payload: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Opened {
     pub(super) is_next_phase: bool,
 }
 
-/// Opens one packet, which ends at the end of `packet`.
+/// Removes the protection of one packet, which ends at the end of `packet`.
 pub(super) fn open(
     keys: &AllKeys,
     level: Level,

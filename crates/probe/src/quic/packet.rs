@@ -12,7 +12,7 @@ use crate::{Data, Quantity};
 const TAG_LEN: usize = 16;
 /// Length of the sample for header protection (RFC 9001 §5.4.2).
 const SAMPLE_LEN: usize = 16;
-/// Maximum size of a packet that is built.
+/// Maximum size of the packets that are built.
 const MAX_PACKET: usize = 65_000;
 
 /// The encryption level of a packet.
@@ -48,19 +48,20 @@ pub enum Sealing {
     /// The keys of the packet's level.
     #[default]
     Current,
-    /// The keys of the next key phase, with its bit.
+    /// The keys of the next key phase, with the corresponding Key Phase bit.
     NextPhase,
-    /// The keys of the previous key phase, with its bit.
+    /// The keys of the previous key phase, with the corresponding Key Phase bit.
     PreviousPhase,
-    /// The Initial keys, whatever the level.
+    /// The Initial keys, regardless of the level.
     Initial,
-    /// The Handshake keys, whatever the level.
+    /// The Handshake keys, regardless of the level.
     Handshake,
-    /// The keys of the level, with an authentication tag that does not match.
+    /// The keys of the level, with a wrong authentication tag.
     BadTag,
 }
 
-/// A packet to be sent. Fields that are `None` or have their default value get the values that RFC 9000 requires.
+/// A packet to be sent. Fields that are `None` or have their default value are sent with the values
+/// that RFC 9000 requires.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Packet {
@@ -80,7 +81,7 @@ pub struct Packet {
     /// The token of an Initial packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Data>,
-    /// The packet number. The next automatic packet number is above it.
+    /// The packet number. Packet numbers that are chosen automatically continue above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<Quantity>,
     /// The length of the encoded packet number in bytes, 1 to 4.
@@ -128,7 +129,7 @@ impl Packet {
     }
 }
 
-/// The values of a packet's header, after defaults were filled in.
+/// The values in a packet's header, including defaults.
 pub(super) struct Header<'a> {
     pub(super) level: Level,
     pub(super) version: Version,

@@ -55,12 +55,13 @@ names! {
     GREASE_QUIC_BIT = 0x2ab2, "grease_quic_bit";
 }
 
-/// Transport parameters as they are on the wire: a list of identifiers and values, possibly with duplicates.
+/// Transport parameters as they are encoded: a list of identifiers and values, possibly with
+/// duplicates.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Parameters(Vec<(u64, Vec<u8>)>);
 
 impl Parameters {
-    /// Reads transport parameters up to the first that is malformed, and at most 256.
+    /// Decodes at most 256 transport parameters, up to the first malformed one.
     pub fn decode(bytes: &[u8]) -> Self {
         let mut reader = Reader::new(bytes);
         let mut all = Vec::new();
@@ -102,7 +103,7 @@ impl Parameters {
         self.0.iter().map(|(id, value)| (*id, value.as_slice()))
     }
 
-    /// Adds a parameter, even if there is one with the same identifier.
+    /// Adds a parameter, even if there already is one with this identifier.
     pub fn add(&mut self, id: u64, value: &[u8]) {
         self.0.push((id, value.to_vec()));
     }
@@ -114,7 +115,7 @@ impl Parameters {
         self.add(id, &encoded);
     }
 
-    /// Replaces all parameters with the identifier `id` by one with this value.
+    /// Replaces all parameters with the identifier `id` by one parameter with this value.
     pub fn set(&mut self, id: u64, value: &[u8]) {
         self.remove(id);
         self.add(id, value);

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-/// Maximum number of bytes that are kept out of order.
+/// Maximum number of out-of-order bytes to buffer.
 const MAX_OUT_OF_ORDER: usize = 256 << 10;
-/// Maximum number of pieces that are kept out of order.
+/// Maximum number of out-of-order pieces to buffer.
 const MAX_PIECES: usize = 1024;
 
-/// Puts the bytes of a stream in order.
+/// Reassembles the bytes of a stream in order.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     /// The offset up to which everything has arrived.
@@ -20,8 +20,8 @@ impl Reassembly {
         self.next
     }
 
-    /// Adds `data` at `offset`, and passes everything that is now in order to `deliver`. Returns whether the data was
-    /// kept; a piece beyond the limits is dropped.
+    /// Adds `data` at `offset`, and passes everything that is now in order to `deliver`. Returns
+    /// whether the data was accepted; data beyond the limits is dropped.
     pub(super) fn insert(
         &mut self,
         offset: u64,

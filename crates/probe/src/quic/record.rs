@@ -40,7 +40,7 @@ pub enum PacketKind {
     StatelessReset,
     /// Arbitrary bytes.
     Raw,
-    /// A packet that could not be read.
+    /// A packet that could not be decrypted or parsed.
     Undecipherable,
 }
 
@@ -57,7 +57,7 @@ pub struct PacketRecord {
     /// The packet number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// The version in a long header, or the versions in a Version Negotiation packet.
+    /// The version in a long header, or the list of versions in a Version Negotiation packet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<u32>,
     /// The Destination Connection ID.
@@ -96,7 +96,7 @@ pub(crate) fn milliseconds<S: Serializer>(
 pub struct Record {
     /// The packets, in order.
     pub packets: Vec<PacketRecord>,
-    /// The number of packets that were not recorded because there were too many.
+    /// The number of packets that were not recorded because the limit was reached.
     pub omitted: u64,
 }
 

@@ -8,22 +8,23 @@ use super::reassembly::Reassembly;
 
 /// Maximum number of ranges of received packet numbers.
 const MAX_RANGES: usize = 64;
-/// A packet is lost if one with a packet number this much larger was acknowledged (RFC 9002 §6.1.1).
+/// A packet is declared lost if a packet whose number is this much larger has been acknowledged
+/// (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
-/// Number of times that the same frames are sent.
+/// Maximum number of times that the same frames are sent.
 const MAX_ATTEMPTS: u32 = 8;
 
-/// Frames that wait to be sent in a packet, in their encoded form.
+/// Encoded frames that wait to be sent in a packet.
 #[derive(Clone, Debug)]
 pub(super) struct Outgoing {
-    /// The header's values. Its frames are those of the record.
+    /// The values for the header, and the frames as they will be recorded.
     pub(super) packet: Packet,
     pub(super) payload: Vec<u8>,
-    /// How often the payload has been sent.
+    /// Number of times that the payload has been sent.
     pub(super) attempts: u32,
 }
 
-/// A packet that was sent and not acknowledged.
+/// A packet that was sent but not acknowledged.
 #[derive(Debug)]
 struct Sent {
     at: Timestamp,
@@ -40,7 +41,7 @@ pub(super) struct Space {
     pub(super) ack_due: bool,
     sent: BTreeMap<u64, Sent>,
     pub(super) largest_acked: Option<u64>,
-    /// What waits to be sent.
+    /// Packets that wait to be sent.
     pub(super) queue: VecDeque<Outgoing>,
     pub(super) crypto: Reassembly,
     /// The offset at which the next CRYPTO data begins.
@@ -106,7 +107,7 @@ impl Space {
         sent_at
     }
 
-    /// Queues the frames of packets that are lost because later ones were acknowledged.
+    /// Queues the frames of packets that are declared lost because later packets were acknowledged.
     pub(super) fn detect_losses(&mut self) {
         let Some(largest) = self.largest_acked else { return };
         let before = largest.saturating_sub(PACKET_THRESHOLD.saturating_sub(1));
@@ -129,7 +130,7 @@ impl Space {
         }
     }
 
-    /// Returns the time at which unacknowledged packets are sent again.
+    /// Returns the time at which unacknowledged packets must be retransmitted.
     pub(super) fn deadline(&self, timeout: Duration) -> Option<Timestamp> {
         let last = self.sent.values().map(|sent| sent.at).max()?;
         Some(last + timeout.saturating_mul(1_u32.checked_shl(self.timeouts.min(6)).unwrap_or(1)))
@@ -140,14 +141,14 @@ impl Space {
         self.requeue_all();
     }
 
-    /// Forgets everything that was sent, when the keys are discarded.
+    /// Discards everything that was sent or queued, when the keys are discarded.
     pub(super) fn discard(&mut self) {
         self.sent.clear();
         self.queue.clear();
         self.ack_due = false;
     }
 
-    /// Returns whether nothing waits for an acknowledgment.
+    /// Returns whether no packets wait to be sent or acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.sent.is_empty() && self.queue.is_empty()
     }

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 
 use super::reassembly::Reassembly;
 
-/// Maximum number of bytes of a stream that are kept.
+/// Maximum number of bytes to keep per stream.
 const MAX_KEPT: usize = 1 << 20;
 /// Maximum number of streams whose state is kept.
 const MAX_STREAMS: usize = 1000;
 
-/// What has arrived on a stream, and what was sent on it.
+/// The data that has arrived on a stream, and the amount that was sent on it.
 #[derive(Debug, Default)]
 pub struct StreamState {
     reassembly: Reassembly,
@@ -16,9 +16,9 @@ pub struct StreamState {
     reset: Option<u64>,
     stopped: Option<u64>,
     highest: u64,
-    /// The offset at which this endpoint's next data begins.
+    /// The offset of this endpoint's next data.
     sent: u64,
-    /// How often the stream's limit was raised.
+    /// Number of times that the stream's flow control limit was raised.
     pub(super) granted_steps: u64,
 }
 
@@ -58,12 +58,12 @@ impl StreamState {
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     all: BTreeMap<u64, StreamState>,
-    /// Sum of the highest received offsets.
+    /// The sum of the highest received offsets of all streams.
     received: u64,
 }
 
 impl Streams {
-    /// Returns the state of a stream, unless there are too many.
+    /// Returns the state of a stream; `None` if there are too many streams to add it.
     pub(super) fn entry(&mut self, id: u64) -> Option<&mut StreamState> {
         if self.all.len() >= MAX_STREAMS && !self.all.contains_key(&id) {
             return None;
@@ -79,12 +79,14 @@ impl Streams {
         self.all.iter().map(|(id, stream)| (*id, stream))
     }
 
-    /// Returns the number of bytes that count against the connection's flow control limit.
+    /// Returns the number of received bytes that count toward the connection-level flow control
+    /// limit.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Processes a STREAM frame. Returns the number of bytes that count against the stream's limit.
+    /// Processes a STREAM frame. Returns the highest received offset, which counts toward the
+    /// stream's flow control limit.
     pub(super) fn on_data(&mut self, id: u64, offset: u64, data: &[u8], fin: bool) -> u64 {
         let end = offset.saturating_add(data.len() as u64);
         let Some(stream) = self.entry(id) else { return 0 };

@@ -13,10 +13,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, Signature
 use super::config::{Config, Trust};
 use super::initial::of_tls;
 
-/// Number of servers whose sessions are kept.
+/// Number of servers for which sessions are kept.
 const SESSIONS: usize = 8;
 
-/// Returns the cryptographic library, with X25519 first, so that a ClientHello fits in one packet.
+/// Returns the cryptographic provider, with X25519 preferred, so that a ClientHello fits in one
+/// packet.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![
@@ -79,7 +80,7 @@ pub(super) fn server(config: &Config, parameters: Vec<u8>) -> Result<Connection,
     Ok(ServerConnection::new(Arc::new(tls), version, parameters)?.into())
 }
 
-/// Accepts any certificate, but verifies that the server has its key.
+/// Accepts any certificate, but verifies that the server has its private key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -7,8 +7,8 @@ use super::config::TlsEdits;
 const CLIENT_HELLO: u8 = 1;
 const ENCRYPTED_EXTENSIONS: u8 = 8;
 
-/// Applies `edits` to the first message if it is a ClientHello or EncryptedExtensions, and appends messages.
-/// Messages that cannot be read stay as they are.
+/// Applies `edits` to the first message if it is a ClientHello or EncryptedExtensions, and appends
+/// the additional messages. Messages that cannot be parsed are left unchanged.
 pub(super) fn edit(messages: &mut Vec<u8>, edits: &TlsEdits) {
     if let Ok(edited) = edited(messages, edits) {
         *messages = edited;

@@ -1,4 +1,4 @@
-//! Whether a condition holds.
+//! Evaluation of conditions.
 
 use super::driver::Driver;
 use crate::error_codes;
@@ -6,14 +6,14 @@ use crate::http3;
 use crate::quic::{CloseOrigin, PacketKind, Progress, Side, Way};
 use crate::script::Condition;
 
-/// What a step compares with.
+/// The state at the start of a step, with which conditions are compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since {
     /// The packet number of a PING frame.
     pub(super) ping: Option<u64>,
-    /// The number of datagrams that had arrived.
+    /// The number of datagrams that had arrived at that time.
     pub(super) arrived: u64,
-    /// Whether the time is over.
+    /// Whether the time limit has expired.
     pub(super) is_over: bool,
 }
 
@@ -101,7 +101,7 @@ impl Driver {
     }
 }
 
-/// Returns whether `codes` contains `code`; an empty list contains all.
+/// Returns whether `codes` contains `code`; an empty list contains all codes.
 fn contains(codes: &[String], code: u64) -> bool {
     codes.is_empty() || codes.iter().any(|name| error_codes::number(name) == Some(code))
 }

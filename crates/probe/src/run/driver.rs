@@ -1,4 +1,4 @@
-//! Moves datagrams between an endpoint and its sockets.
+//! Transfers datagrams between an endpoint and its sockets.
 
 use core::time::Duration;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::quic::{Close, CloseLayer, CloseOrigin, Endpoint, Progress, Role};
 use crate::report::{Report, StepOutcome};
 use crate::script::Connect;
 
-/// The longest time that one call waits for a datagram of one of several sockets.
+/// The longest time that one call waits for a datagram on one of several sockets.
 const SHORT_WAIT: Duration = Duration::from_millis(2);
 /// The size of the largest UDP payload.
 const MAX_DATAGRAM: usize = 65_536;
@@ -103,8 +103,8 @@ impl Sockets {
     }
 }
 
-/// Returns whether a server's datagram belongs to the current connection. Without a client (`has_peer`), only a long
-/// header can begin one.
+/// Returns whether a datagram that a server received belongs to the current connection. Until there
+/// is a client (`has_peer`), only a long header can begin one.
 fn is_of_connection(
     bytes: &[u8],
     ignored: &HashSet<Vec<u8>>,
@@ -166,7 +166,7 @@ impl Driver {
         Timestamp::from_origin(self.start.elapsed())
     }
 
-    /// Performs the handshake up to the first step.
+    /// Performs the handshake until the first step can begin.
     ///
     /// # Errors
     /// If nothing arrives from the peer.
@@ -218,7 +218,7 @@ impl Driver {
         RunError::CannotConnect { address: self.sockets.peer.unwrap_or(unspecified), why }
     }
 
-    /// Returns the error for a server that the probe does not accept.
+    /// Returns the error for a server whose handshake the probe rejected.
     fn rejected(&self, close: &Close) -> RunError {
         let unspecified = (Ipv4Addr::UNSPECIFIED, 0).into();
         let why = close.reason.to_string();
@@ -274,8 +274,8 @@ impl Driver {
         }
     }
 
-    /// Sends and receives until `is_done` returns true, or the connection has ended, or the time is over. Returns the
-    /// last answer of `is_done`.
+    /// Sends and receives until `is_done` returns true, the connection has ended, or the time has
+    /// expired. Returns the last result of `is_done`.
     pub(super) fn drive(&mut self, time: Duration, mut is_done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now() + time;
         loop {
@@ -318,12 +318,12 @@ impl Driver {
         self.buffer = buffer;
     }
 
-    /// Opens the socket of a new path.
+    /// Opens the socket for a new path.
     pub(super) fn open_path(&mut self) -> io::Result<()> {
         self.sockets.open()
     }
 
-    /// Closes the connection, unless it is over.
+    /// Closes the connection, unless it has already ended.
     pub(super) fn finish(&mut self) {
         if self.endpoint.close().is_none() && self.endpoint.has_peer() {
             let now = self.now();

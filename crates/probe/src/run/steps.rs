@@ -12,7 +12,8 @@ use crate::report::StepOutcome;
 use crate::script::{Condition, Field, Step};
 
 impl Driver {
-    /// Executes all steps and records their outcomes. After the connection has ended, only expectations count.
+    /// Executes all steps and records their outcomes. After the connection has ended, only
+    /// expectations are evaluated.
     pub(super) fn execute(&mut self, steps: &[Step]) {
         for (index, step) in steps.iter().enumerate() {
             let result = self.step(step);
@@ -147,7 +148,7 @@ impl Driver {
         }
     }
 
-    /// Prepares for conditions: sends a PING frame if one of them needs it.
+    /// Prepares to evaluate conditions: sends a PING frame if one of them needs it.
     fn since(&mut self, conditions: &[impl core::borrow::Borrow<Condition>]) -> Since {
         let needs_ping = conditions.iter().any(|it| matches!(it.borrow(), Condition::Alive {}));
         self.flush();
@@ -184,7 +185,7 @@ impl Driver {
         }
     }
 
-    /// Describes what happened in place of what was expected.
+    /// Describes what happened instead of what was expected.
     fn what_happened(&self) -> String {
         if let Some(close) = self.endpoint.close() {
             return format!("connection closed: {close}");

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::quic::{CloseLayer, Progress, Way};
 
-/// Something that can be waited for, or expected.
+/// A condition that a step can wait for or expect.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Condition {
-    /// The handshake has progressed this far.
+    /// The handshake has reached this stage.
     Handshake {
-        /// The progress.
+        /// The stage of the handshake.
         progress: Progress,
     },
     /// The peer has closed the connection.
@@ -44,7 +44,7 @@ pub enum Condition {
         /// The stream's ID.
         stream: u64,
     },
-    /// Bytes have arrived.
+    /// At least this many bytes have arrived on a stream.
     Data {
         /// The stream's ID.
         stream: u64,
@@ -57,9 +57,9 @@ pub enum Condition {
         /// The stream's ID.
         stream: u64,
     },
-    /// The peer allows this many streams in total.
+    /// The peer allows at least this many streams in total.
     CanOpenStreams {
-        /// The directions of the streams.
+        /// The direction of the streams.
         way: Way,
         /// The number.
         count: u64,
@@ -84,11 +84,11 @@ pub enum Condition {
     },
     /// The peer has acknowledged everything.
     Acknowledged {},
-    /// The peer acknowledges a PING frame that is sent for this purpose.
+    /// The peer acknowledges a PING frame, which the probe sends to check this condition.
     Alive {},
-    /// The connection is still open when the time is over.
+    /// The connection is still open when the time limit expires.
     Open {},
-    /// Nothing has arrived when the time is over.
+    /// Nothing has arrived by the time that the time limit expires.
     Silence {},
 }
 

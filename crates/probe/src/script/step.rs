@@ -8,9 +8,9 @@ use crate::{Data, ImpairmentRule, Quantity};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// The name, in any letters.
+    /// The name, in any combination of upper and lower case.
     pub name: Data,
-    /// The value. `{authority}` stands for the authority of the URL.
+    /// The value; `{authority}` is replaced by the authority of the URL.
     pub value: Data,
 }
 
@@ -36,8 +36,8 @@ pub enum Step {
         /// The bytes.
         bytes: Data,
     },
-    /// Sends bytes on a stream after those that were sent before, reliably. On a stream without earlier bytes, this
-    /// opens it.
+    /// Sends bytes reliably on a stream, after the bytes that were sent earlier. Opens the stream
+    /// if nothing was sent on it.
     StreamBytes {
         /// The stream's ID.
         stream: u64,
@@ -96,12 +96,12 @@ pub enum Step {
         #[serde(default)]
         fin: bool,
     },
-    /// Sends a DATAGRAM frame (RFC 9221), or an HTTP datagram if `stream` is given (RFC 9297).
+    /// Sends a DATAGRAM frame (RFC 9221), or an HTTP datagram if `stream` is set (RFC 9297).
     Datagram {
         /// The request stream of an HTTP datagram.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<u64>,
-        /// The content.
+        /// The payload.
         data: Data,
     },
     /// Sends RESET_STREAM with the number of bytes sent as the final size.
@@ -128,48 +128,48 @@ pub enum Step {
         #[serde(default)]
         reason: Data,
     },
-    /// Sends everything that is queued before the next step.
+    /// Sends everything that is queued, before the next step begins.
     Flush {},
     /// Waits.
     Wait {
-        /// Waits until this holds; the entire time if absent.
+        /// Waits until this condition holds; for the entire time if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Condition>,
-        /// The time, or the maximum.
+        /// The duration, or the maximum duration if there is a condition.
         #[serde(default = "two_seconds")]
         milliseconds: u64,
     },
     /// Expects that one of several conditions holds.
     Expect {
-        /// One of these must hold.
+        /// One of these conditions must hold.
         #[serde(default)]
         any: Vec<Condition>,
-        /// None of these may hold before.
+        /// None of these conditions may hold before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         none: Vec<Condition>,
-        /// The maximum time.
+        /// The maximum time to wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         milliseconds: Option<u64>,
     },
-    /// Continues from another UDP port.
+    /// Continues the connection from another UDP port.
     Migrate {
-        /// Keeps the peer's connection ID, as after a NAT rebinding. Otherwise another one is used, as RFC 9000 §9.5
-        /// requires.
+        /// Keeps using the same connection ID of the peer, as after a NAT rebinding. Otherwise,
+        /// another ID is used, as RFC 9000 §9.5 requires.
         #[serde(default)]
         keep_id: bool,
     },
     /// Replaces the rules that drop, delay, duplicate and corrupt datagrams.
     Impair {
-        /// The rules; the first that applies counts.
+        /// The rules; the first rule that applies to a datagram is used.
         rules: Vec<ImpairmentRule>,
     },
     /// Updates the keys of 1-RTT packets.
     UpdateKeys {},
-    /// Sends a Retry packet, as a server before its first step that is not like this one.
+    /// Sends a Retry packet, as a server that has not executed an `accept` step yet.
     Retry {
         /// The token.
         token: Data,
-        /// Sends a wrong integrity tag.
+        /// Corrupts the Retry Integrity Tag.
         #[serde(default)]
         corrupt_tag: bool,
     },
@@ -180,11 +180,11 @@ pub enum Step {
     },
     /// Sends a stateless reset.
     StatelessReset {
-        /// The token; that of the probe's transport parameters if absent.
+        /// The token; the one in the probe's transport parameters if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<Data>,
     },
-    /// Lets a server process the client's first packet, if `until` is `start`.
+    /// Makes a server process the client's first packet, which it holds back if `until` is `start`.
     Accept {},
 }
 

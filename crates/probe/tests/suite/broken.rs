@@ -1,4 +1,5 @@
-//! Peers that violate the RFCs: the probe itself, which accepts everything and closes connections as requested.
+//! Tests with peers that violate the RFCs: the peer is the probe itself, which accepts everything
+//! and closes connections as its script requests.
 
 use std::thread;
 use std::time::Duration;

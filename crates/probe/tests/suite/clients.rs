@@ -8,7 +8,7 @@ use clearway_probe::conformance::{Suite, check_client};
 use clearway_probe::quic::Identity;
 use clearway_probe::run::Listener;
 
-/// Makes one request; what becomes of it is up to the check.
+/// Makes one request. Its result depends on the check.
 async fn request(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     let config = ClientConfig::dangerous_without_certificate_verification()

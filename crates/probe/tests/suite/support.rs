@@ -1,4 +1,4 @@
-//! An HTTP/3 server of Clearway in this process.
+//! A Clearway HTTP/3 server in the test process.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use clearway_probe::run::{Options, Target};
 use http::{Request, Response, StatusCode};
 use tokio::runtime::Runtime;
 
-/// The server that all tests share.
+/// The server that is shared by all tests.
 struct Shared {
     address: SocketAddr,
     _runtime: Runtime,

@@ -31,7 +31,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the encoded transport parameters with the configured changes.
+    /// Returns the encoded transport parameters after the configured changes.
     fn parameters(&self) -> Vec<u8> {
         let mut all = Parameters::default();
         if self.role == Role::Server {
@@ -114,7 +114,8 @@ impl Endpoint {
         }
     }
 
-    /// Reads from TLS what it has learned: the peer's parameters, and whether the handshake is complete.
+    /// Takes over the results of TLS: the peer's transport parameters, and whether the handshake is
+    /// complete.
     fn learn(&mut self) {
         let Some(tls) = &self.tls else { return };
         // Until the server's parameters arrive, a client that resumes a session has those of the earlier connection,
@@ -159,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes TLS messages of the peer.
+    /// Processes TLS messages from the peer.
     pub(super) fn on_crypto(&mut self, level: Level, offset: u64, data: &[u8]) {
         let mut messages = Vec::new();
         self.space(level).crypto.insert(offset, data, |bytes| messages.extend_from_slice(bytes));
@@ -225,7 +226,8 @@ impl Endpoint {
         self.process_datagram(path, datagram);
     }
 
-    /// Makes a server process the client's first datagrams, unless a Retry was sent.
+    /// Makes a server process the client's first datagrams, unless they have been answered with a
+    /// Retry packet.
     pub fn release(&mut self) {
         self.is_released = true;
         for (path, datagram) in core::mem::take(&mut self.held) {
@@ -292,7 +294,8 @@ impl Endpoint {
         self.send_special(PacketKind::VersionNegotiation, packet);
     }
 
-    /// Sends a stateless reset: with the token of this endpoint's transport parameters, or with another.
+    /// Sends a stateless reset with `token`, or with the token in this endpoint's transport
+    /// parameters.
     pub fn send_stateless_reset(&mut self, token: Option<[u8; 16]>) {
         let mut packet = vec![0; 43];
         self.random.fill(&mut packet);
@@ -303,14 +306,16 @@ impl Endpoint {
         self.send_special(PacketKind::StatelessReset, packet);
     }
 
-    /// Switches to the next keys for 1-RTT packets (RFC 9001 §6.1). Does nothing without 1-RTT keys.
+    /// Switches to the next keys for 1-RTT packets (RFC 9001 §6.1). A no-op if there are no 1-RTT
+    /// keys.
     pub fn update_keys(&mut self) {
         if let Some(keys) = &mut self.keys.application {
             keys.update();
         }
     }
 
-    /// Sends later packets on a new path, with another connection ID of the peer. Returns the number of the path.
+    /// Migrates to a new path, using another of the peer's connection IDs unless `keep_id` is set.
+    /// Returns the number of the path.
     ///
     /// # Errors
     /// If the peer has not issued another connection ID.

@@ -1,4 +1,4 @@
-//! Received datagrams, packets and frames.
+//! Processing of received datagrams, packets and frames.
 
 use clearway_units::Timestamp;
 use clearway_wire::header::{HeaderKind, ProtectedHeader};
@@ -12,9 +12,9 @@ use crate::Data;
 use crate::quic::opening::{Opened, open};
 use crate::quic::record::{MAX_FRAMES, PacketKind, PacketRecord, Side};
 
-/// Maximum number of bytes of a DATAGRAM frame or token that are kept.
+/// Maximum number of bytes to keep of a DATAGRAM frame or a token.
 const MAX_BYTES: usize = 4096;
-/// Maximum number of packets of one datagram.
+/// Maximum number of coalesced packets in a datagram.
 const MAX_COALESCED: usize = 64;
 /// Maximum number of packets that wait for their keys.
 const MAX_EARLY: usize = 16;
@@ -84,7 +84,8 @@ impl Endpoint {
         self.process_opened(path, level, record, &opened);
     }
 
-    /// Handles a packet that cannot be opened: it waits for its keys, or is a stateless reset, or is recorded.
+    /// Handles a packet that cannot be decrypted: keeps it until its keys are available, recognizes
+    /// it as a stateless reset, or records it.
     fn on_unopened(&mut self, path: usize, level: Level, packet: &[u8]) {
         let waits = match level {
             Level::Initial => false,
@@ -291,7 +292,7 @@ impl Endpoint {
         }
     }
 
-    /// Raises the flow control limits when half of a window was used.
+    /// Raises the flow control limits when half of a window has been used.
     fn grant(&mut self, id: u64, highest: u64) {
         let mut frames = Vec::new();
         if self.streams.received() > self.granted.saturating_sub(CONNECTION_WINDOW / 2) {

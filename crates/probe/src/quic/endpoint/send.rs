@@ -1,4 +1,4 @@
-//! Datagrams and packets to be sent.
+//! Building of datagrams and packets to send.
 
 use clearway_units::Timestamp;
 use clearway_wire::Version;
@@ -27,15 +27,15 @@ impl Endpoint {
         self.out.pop_front()
     }
 
-    /// Builds the packets that the endpoint sends by itself: acknowledgments, TLS messages, stream data, and frames
-    /// that were lost.
+    /// Builds the packets that the endpoint sends on its own: acknowledgments, TLS messages, stream
+    /// data, and lost frames.
     fn fill(&mut self) {
         for level in [Level::Initial, Level::Handshake, Level::OneRtt] {
             while self.fill_one(level) {}
         }
     }
 
-    /// Builds one packet. Returns whether there may be more.
+    /// Builds one packet. Returns whether there may be more to build.
     fn fill_one(&mut self, level: Level) -> bool {
         let can_acknowledge = self.config.acknowledges && self.keys.can_send(level);
         let has_application_keys = self.keys.application.is_some();
@@ -98,7 +98,8 @@ impl Endpoint {
         })
     }
 
-    /// Encodes the frames of a packet. CRYPTO frames that continue the TLS messages take their offsets.
+    /// Encodes the frames of a packet. CRYPTO frames without a given offset continue the TLS
+    /// messages.
     fn encode(&mut self, packet: &Packet) -> (Vec<u8>, Vec<Frame>) {
         let mut payload = Vec::new();
         let mut resolved = Vec::new();
@@ -121,7 +122,7 @@ impl Endpoint {
         (payload, resolved)
     }
 
-    /// Queues a packet that the endpoint sends, and retransmits, as soon as it can.
+    /// Queues a packet to be sent as soon as possible, and retransmitted if it is lost.
     pub(super) fn queue(&mut self, packet: Packet) {
         let (payload, frames) = self.encode(&packet);
         let level = packet.level;
@@ -187,7 +188,7 @@ impl Endpoint {
         Ok(bytes)
     }
 
-    /// Sends one packet in a datagram of its own, before everything that is queued.
+    /// Sends one packet in its own datagram, ahead of everything that is queued.
     ///
     /// # Errors
     /// If there are no keys for its level, or it has no encoding.
@@ -195,8 +196,8 @@ impl Endpoint {
         self.send_datagram(now, core::slice::from_ref(packet))
     }
 
-    /// Sends several packets in one datagram. A datagram that begins with an Initial packet is padded to the
-    /// configured size, unless one of its packets has a size.
+    /// Sends several packets in one datagram. A datagram that begins with an Initial packet is
+    /// padded to the configured size, unless a size is set for one of its packets.
     ///
     /// # Errors
     /// If there are no keys for a packet, or it has no encoding.
@@ -238,8 +239,8 @@ impl Endpoint {
         self.out.push_back(Transmit { path, bytes });
     }
 
-    /// Writes `data` to a stream after what was written before, ignoring the peer's limits. Without early data, it
-    /// waits for 1-RTT keys.
+    /// Writes `data` to a stream after previously written data, ignoring the peer's limits. If
+    /// early data cannot be sent, the data waits for 1-RTT keys.
     pub fn write_stream(&mut self, id: u64, data: &[u8], fin: bool) {
         let size = self.config.datagram_size.saturating_sub(100).clamp(200, 60_000);
         let level = match self.progress < Progress::Complete
@@ -262,7 +263,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers a PATH_CHALLENGE frame on the path on which it arrived.
+    /// Responds to a PATH_CHALLENGE frame on the path on which it arrived.
     pub(super) fn respond(&mut self, path: usize, data: [u8; 8]) {
         let packet = Packet {
             pad_to: Some(1200),
