@@ -2,8 +2,8 @@ use core::fmt;
 
 use clearway::VarInt;
 
-/// A DoQ error code (RFC 9250 §4.3), with which a stream is reset or stopped, or a connection is
-/// closed.
+/// A DoQ error code (RFC 9250 §4.3), which is sent when a stream is reset or stopped, or a
+/// connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorCode {

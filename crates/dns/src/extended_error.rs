@@ -14,7 +14,7 @@ const MAX_TEXT: usize = 200;
 pub enum ErrorInfo {
     /// Other Error (0).
     Other,
-    /// Not Ready (14): the server is not able to answer yet, or any more.
+    /// Not Ready (14): the server cannot answer yet, or can no longer answer.
     NotReady,
     /// Prohibited (18): the client is not allowed to ask this.
     Prohibited,

@@ -89,7 +89,7 @@ impl Layout {
         out
     }
 
-    /// Appends an OPT record, padded, to the message that begins after the length field.
+    /// Appends an OPT record with padding to the message that begins after the length field.
     pub(crate) fn append_edns(self, out: &mut Vec<u8>, mut edns: Edns) -> Result<(), ProtoError> {
         edns.options_mut().remove(EdnsCode::Padding);
         edns.options_mut().remove(EdnsCode::Keepalive);
@@ -125,7 +125,7 @@ impl Layout {
     }
 }
 
-/// Encodes a query with this ID. If it is to be padded, it gets an OPT record.
+/// Encodes a query with this ID. If the layout requires padding, adds an OPT record.
 pub(crate) fn encode_query(
     mut message: Message,
     id: u16,

@@ -102,8 +102,8 @@ fn section_4_3_1_invalid_methods_and_schemes() {
     assert_malformed(get_without(":scheme", &[(":scheme", "ht tp")]));
 }
 
-/// Requests are rejected if they have undefined pseudo-header fields, those of responses, or
-/// pseudo-header fields after regular fields (RFC 9114 §4.3).
+/// Requests are rejected if they have undefined pseudo-header fields, pseudo-header fields of
+/// responses, or pseudo-header fields after regular fields (RFC 9114 §4.3).
 #[test]
 fn section_4_3_pseudo_fields_out_of_place() {
     assert_malformed(request(&[&[(":protocol", "x")], GET].concat()));

@@ -31,7 +31,8 @@ pub trait Transport {
 
     /// Writes as much from the start of `data` as the stream accepts. Returns the number of bytes,
     /// which is zero if the stream is blocked. If not all of `data` was accepted, the owner of the
-    /// connection calls [`on_writable`](crate::Connection::on_writable) when there is room again.
+    /// connection calls [`on_writable`](crate::Connection::on_writable) when the stream accepts
+    /// data again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
     /// Writes two parts, one after the other, like [`write`](Self::write); if the stream accepts

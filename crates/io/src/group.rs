@@ -60,8 +60,8 @@ pub struct GroupOptions {
     /// QUIC-LB.
     #[cfg(feature = "quic-lb")]
     pub quic_lb: Option<QuicLb>,
-    /// Limit on the memory that peers can make all shards together use for connections. Unlimited
-    /// by default.
+    /// Limit on the total memory that peers can make the shards use for connections. Unlimited by
+    /// default.
     pub memory_budget: Option<MemoryBudget>,
 }
 

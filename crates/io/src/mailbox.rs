@@ -169,7 +169,7 @@ impl Mailbox {
         self.rouse();
     }
 
-    /// Returns whether a task on the shard's thread became ready since the last call.
+    /// Returns whether a task on the shard's thread has become ready since the last call.
     pub(crate) fn take_ready_tasks(&self) -> bool {
         self.has_ready_tasks.load(Ordering::SeqCst)
             && self.has_ready_tasks.swap(false, Ordering::SeqCst)

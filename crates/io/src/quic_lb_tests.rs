@@ -67,7 +67,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(of(14, 4, Some([0; 16])), Ok(20));
 }
 
-/// The shards of both processes together use each nonce of a small space exactly once.
+/// The shards of both processes use each nonce of a small space exactly once.
 #[test]
 fn shards_share_the_nonces_out() {
     let format = IdFormat::with_generations(Layout::OWN, 3);

@@ -8,10 +8,10 @@ use clearway_http3::Code;
 
 use crate::capsule::{CapsuleReader, put_varint};
 
-/// The type of the DATA capsule: that of DATA-12, for interoperability tests.
+/// The type of the DATA capsule: the value of DATA-12, for interoperability tests.
 pub const DATA_CAPSULE: u64 = 0x2028_d7f2;
 
-/// The type of the FINAL_DATA capsule: that of FINAL_DATA-12, for interoperability tests.
+/// The type of the FINAL_DATA capsule: the value of FINAL_DATA-12, for interoperability tests.
 pub const FINAL_DATA_CAPSULE: u64 = 0x2028_d7f3;
 
 /// The result of content from the peer of a TCP tunnel.

@@ -47,7 +47,7 @@ impl Frontier {
     }
 }
 
-/// The time up to which everything was received that arrived at sockets of one kind.
+/// The time up to which all datagrams that arrived at sockets of one kind have been received.
 #[derive(Debug)]
 struct Passing {
     time: Timestamp,

@@ -87,8 +87,8 @@ impl Application for Counting {
 }
 
 /// Starts a shard at a loopback address that no other test uses, since datagrams to reused ports
-/// would be counted. The shard's socket has no room for every `every`-th batch; `first` contains
-/// the shard's first commands.
+/// would be counted. The send buffer of the shard's socket is full for every `every`-th batch;
+/// `first` contains the shard's first commands.
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
     socket.inject(Faults::shortage(every));
@@ -153,7 +153,8 @@ fn datagrams_of_several_connections_go_in_one_call() {
     assert_eq!(ids.len(), CLIENTS);
 }
 
-/// Batches that find no room in the socket are sent once there is room, exactly once and in order.
+/// Batches that do not fit in the socket's send buffer are sent once there is space, exactly once
+/// and in order.
 #[test]
 fn sockets_without_room_lose_nothing() {
     for every in 2..=9 {

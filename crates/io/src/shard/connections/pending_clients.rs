@@ -138,7 +138,7 @@ impl PendingClients {
         (key, kind)
     }
 
-    /// Returns whether there is room for a client whose first datagram has `bytes` bytes.
+    /// Returns whether the queue has space for a client whose first datagram has `bytes` bytes.
     fn has_room(&self, room: Room, bytes: usize) -> bool {
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
@@ -150,7 +150,7 @@ impl PendingClients {
         self.waiting.insert(key, PendingClient { incoming, via, further: Vec::new(), bytes });
     }
 
-    /// Queues an additional datagram of a waiting client, or drops it if there is no room.
+    /// Queues an additional datagram of a waiting client, or drops it if the limits are reached.
     fn push_further(
         &mut self,
         key: &ClientKey,
@@ -179,13 +179,13 @@ impl PendingClients {
         Some(client)
     }
 
-    /// Returns whether there is room for a client that waits for a Retry packet.
+    /// Returns whether the queue has space for a client that waits for a Retry packet.
     fn has_room_for_retry(&self, bytes: usize) -> bool {
         let Room { clients, bytes: most } = ROOM_FOR_RETRIES;
         self.unvalidated.len() < clients && self.unvalidated_bytes + bytes <= most
     }
 
-    /// Queues a client for a Retry packet, or drops it if there is no room.
+    /// Queues a client for a Retry packet, or drops it if the queue is full.
     fn push_for_retry(&mut self, incoming: Incoming, via: Option<Via>, bytes: usize) {
         if self.has_room_for_retry(bytes) {
             self.unvalidated_bytes += bytes;
@@ -250,8 +250,9 @@ impl Connections {
         self.acceptor.is_some() && self.counts.half_open.is_limiting()
     }
 
-    /// Returns whether there may be room for a client that is not waiting yet, with `bytes` bytes
-    /// in its first datagram. If there is a token, it might turn out to be valid.
+    /// Returns whether a queue may have space for a client that is not waiting yet, with `bytes`
+    /// bytes in its first datagram. If the datagram has a token, the token might turn out to be
+    /// valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
         let is_full = if has_token {
             !self.pending_clients.has_room(ROOM_FOR_VALIDATED, bytes)

@@ -77,7 +77,7 @@ fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn Connec
 }
 
 /// Packets from 32 ports, with both header forms and IDs of every shard, reach their shards; other
-/// packets may arrive anywhere. `has_long` is whether long headers have separate sockets.
+/// packets may arrive at any shard. `has_long` states whether long headers have separate sockets.
 fn finds_shards(
     address: &str,
     format: IdFormat,

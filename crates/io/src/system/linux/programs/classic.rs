@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 const LENGTH: usize = 21;
 
 /// Makes the kernel select among the sockets of an address, the first of which is `first`.
-/// `has_long` is whether there are sockets for long headers.
+/// `has_long` states whether there are sockets for long headers.
 pub(super) fn attach(first: &Socket, format: IdFormat, has_long: bool) -> io::Result<()> {
     attach_program(first, &mut program(format, has_long))
 }

@@ -68,7 +68,7 @@ pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()
     bpf::attach(first.as_fd(), program.as_fd())
 }
 
-/// Returns the program, which selects from the map with the descriptor `sockets`. `has_long` is
+/// Returns the program, which selects from the map with the descriptor `sockets`. `has_long` states
 /// whether there are sockets for long headers.
 const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instruction; LENGTH] {
     let layout = format.layout();
