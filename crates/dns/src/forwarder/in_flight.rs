@@ -18,7 +18,7 @@ pub(crate) struct InFlight<T: Clone> {
 #[derive(Debug)]
 struct Table<T: Clone> {
     next: u64,
-    /// The number of each entry distinguishes it from its successor.
+    /// Each entry has a number, which distinguishes it from a later entry with the same key.
     entries: BTreeMap<Key, (u64, WeakShared<BoxFuture<'static, T>>)>,
 }
 

@@ -71,7 +71,7 @@ pub enum IpCapsule {
 }
 
 impl IpCapsule {
-    /// Decodes a capsule; `None` if its type is not one of RFC 9484.
+    /// Decodes a capsule; `None` if RFC 9484 does not define its type.
     ///
     /// # Errors
     /// The reason why the capsule is malformed.

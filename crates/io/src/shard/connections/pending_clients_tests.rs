@@ -378,8 +378,8 @@ fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
     assert!(used.bytes_max < bound, "{} bytes, {bound} are allowed", used.bytes_max);
 }
 
-/// Waiting clients count as half open, so Retry packets begin before they have used up the memory
-/// limit.
+/// Waiting clients count as half open, so the server starts to send Retry packets before they have
+/// used up the memory limit.
 #[test]
 fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(8));

@@ -123,8 +123,8 @@ impl ConnectionRecord {
         }
     }
 
-    /// Updates the counters since the last call, and logs the stages that the connection has
-    /// reached. Must be called after each batch.
+    /// Adds the changes since the last call to the counters, and logs the stages that the
+    /// connection has reached. Must be called after each batch.
     pub(super) fn update(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         let totals = connection.totals();
         counts.add(&self.totals, &totals);
