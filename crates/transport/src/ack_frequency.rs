@@ -19,12 +19,12 @@ const EACH: u8 = 1;
 /// The number of packets per ACK frame in RFC 9000 §13.2.2, which needs no request.
 const USUAL: u8 = 2;
 
-/// The minimum number of ACK frames per window at a level before it is entered. HyStart++ needs
-/// eight RTT samples per round (RFC 9406 §4.3), and half a window may be in flight just after a
-/// reduction.
+/// A higher threshold is requested only if a congestion window then still contains at least this
+/// many ACK frames. HyStart++ needs eight RTT samples per round (RFC 9406 §4.3), and half a window
+/// may be in flight just after a reduction.
 const ACKS_IN_A_WINDOW: u64 = 16;
 
-/// The number of ACK frames per window below which a level is left. Lower than
+/// The number of ACK frames per window below which a lower threshold is requested. Less than
 /// [`ACKS_IN_A_WINDOW`], since congestion windows fluctuate.
 const LEAST_ACKS_IN_A_WINDOW: u64 = 12;
 
@@ -62,8 +62,8 @@ const USUAL_DELAY: Duration = Duration::from_millis(25);
 pub(crate) struct PathFacts {
     /// The congestion window, in datagrams.
     pub(crate) window: u64,
-    /// Whether slow start has ended and there is more data than the window allows, so that most
-    /// packets are sent on receipt of an ACK frame.
+    /// Whether slow start has ended and there is more data than the window allows, in which case
+    /// most packets are sent on receipt of an ACK frame.
     pub(crate) is_ack_clocked: bool,
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
@@ -183,8 +183,8 @@ impl AckFrequency {
         self.is_used() && self.level == EACH
     }
 
-    /// Returns how long the peer may delay an acknowledgment: the longest of the delay that it has
-    /// adopted and those that are in flight or may have arrived (§7).
+    /// Returns how long the peer may delay an acknowledgment: the longest of the adopted delay and
+    /// the delays requested in frames that are in flight or may have arrived (§7).
     pub(crate) fn max_ack_delay(&self) -> Duration {
         let requests = self.requests.as_ref();
         requests.map_or(self.usual_delay, |it| it.adopted_delay.max(it.unsettled_delay)).get()

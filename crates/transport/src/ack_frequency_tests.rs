@@ -86,7 +86,7 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     }
 }
 
-/// A small window after a large one returns to the usual threshold, and not below it.
+/// With a small window after a large one, the usual threshold is requested again, and no lower one.
 #[test]
 fn no_request_has_a_threshold_of_zero() {
     let mut frequency = of_peer(25, Some(1));
@@ -117,8 +117,8 @@ fn the_delay_is_a_quarter_of_a_round_trip_within_the_peers_limits() {
     assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 40)), Some((9, 15_000, 3)));
 }
 
-/// At least one ACK frame must arrive per round trip. A peer whose clock is coarser than that
-/// cannot guarantee it.
+/// At least one ACK frame must arrive per round trip. A peer whose `min_ack_delay` exceeds the
+/// round-trip time cannot guarantee that.
 #[test]
 fn no_delay_longer_than_the_round_trip_is_asked_for() {
     assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 14)), None);
@@ -196,8 +196,8 @@ fn the_longest_delay_that_the_peer_may_use_counts() {
     assert_eq!(frequency.max_ack_delay(), milliseconds(2));
 }
 
-/// Generates window sizes in datagrams. Half of them are so small that only the lowest levels are
-/// allowed.
+/// Generates window sizes in datagrams. Half of them are small enough that only the lowest
+/// thresholds are allowed.
 fn windows() -> impl Strategy<Value = u64> {
     prop_oneof![1_u64..50, 1_u64..100_000]
 }

@@ -178,7 +178,7 @@ impl Identity {
     }
 }
 
-/// The peer's state.
+/// The peer's transport parameters.
 #[derive(Debug, Default)]
 struct Peer {
     /// Boxed because few parameters are read after the handshake, and the connection fits into a
@@ -187,7 +187,7 @@ struct Peer {
     parameters_are_known: bool,
 }
 
-/// Pending frames and flags that belong to no part.
+/// Pending frames and flags that none of the connection's parts owns.
 #[derive(Debug, Default)]
 struct Flags {
     handshake_done_pending: bool,
@@ -210,7 +210,7 @@ struct Flags {
     preferred_address: Option<Box<SocketAddr>>,
     /// Whether the connection has moved to the server's preferred address (RFC 9000 §9.6).
     is_at_preferred_address: bool,
-    /// The lost local address, until the server has answered at another one.
+    /// The local address that was lost, kept until the server responds to another one.
     local_ip_left: Option<Box<IpAddr>>,
 }
 
@@ -227,13 +227,13 @@ struct Outgoing {
     last_counted: u16,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,
-    /// The datagram size that was last passed to the parts.
+    /// The datagram size that was last passed to the connection's parts.
     datagram_size: u16,
     /// Whether the search for a larger size was complete when this was last reported.
     mtu_is_done: bool,
     /// The path MTU probe in the batch.
     mtu_probe: Option<MtuProbe>,
-    /// The recent shares of unreliable datagrams and streams while both had data to send.
+    /// The recent bandwidth shares of unreliable datagrams and streams while both had data to send.
     shares: Shares,
     /// The ECN codepoint of the datagram that is being built.
     ecn: EcnCodepoint,
@@ -255,7 +255,7 @@ impl Unused for OutgoingBuffers {
 }
 
 impl Outgoing {
-    /// Discards the drafts of a datagram.
+    /// Discards the draft packets of the current datagram.
     fn clear_drafts(&mut self) {
         if let Some(buffers) = self.buffers.used() {
             buffers.drafts.clear();

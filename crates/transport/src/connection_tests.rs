@@ -526,7 +526,8 @@ fn retiring_faster_than_ids_are_given_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §5.1.1, §5.1.2.
+/// RFC 9000 §5.1.1, §5.1.2: a connection ID that the peer retires is replaced by a new one, which
+/// identifies the connection.
 #[test]
 fn ids_that_are_retired_are_replaced_and_found() {
     let mut wire = Wire::new();
@@ -589,7 +590,8 @@ fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
     assert!(!datagrams(&mut wire.server, wire.accepted, now).is_empty());
 }
 
-/// RFC 9000 §19.19.
+/// RFC 9000 §19.19: the error code and the reason of the peer's CONNECTION_CLOSE are reported
+/// unchanged.
 #[test]
 fn the_peer_s_close_is_reported_unchanged() {
     let mut wire = Wire::new();
@@ -608,7 +610,7 @@ fn the_peer_s_close_is_reported_unchanged() {
     assert!(datagrams(&mut wire.server, wire.accepted, now).is_empty(), "draining");
 }
 
-/// RFC 9000 §10.3.1: the token of an unused ID does not count.
+/// RFC 9000 §10.3.1: the stateless reset token of an unused connection ID has no effect.
 #[test]
 fn only_the_reset_token_of_the_id_in_use_ends_the_connection() {
     let mut wire = Wire::new();

@@ -14,7 +14,8 @@ use crate::event::{DatagramId, DatagramOutcome};
 use crate::token::Token;
 use clearway_units::memory::{OnDemand, Unused};
 
-/// The cost of a datagram beyond its payload, so that empty datagrams cannot fill a queue for free.
+/// The number of bytes that a datagram counts in addition to its payload, so that the byte limit
+/// also bounds the number of empty datagrams.
 const OVERHEAD: u64 = 64;
 
 /// Received datagrams are copied into chunks of this size to avoid an allocation for each.
@@ -109,19 +110,20 @@ pub(crate) struct Datagrams {
     packet_room: usize,
     queues: OnDemand<Queues>,
     next_id: u64,
-    /// The cost of the smallest datagram for which the application waits for room.
+    /// The cost of the smallest datagram for which the application is waiting for space in the send
+    /// queue.
     awaited_room: Option<u64>,
     /// Whether there are received datagrams of which the application has not been notified.
     has_unreported: bool,
 }
 
-/// The waiting datagrams.
+/// The datagram queues and their statistics.
 #[derive(Debug, Default)]
 struct Queues {
     /// Datagrams to send. Their numbers are consecutive except for dropped datagrams.
     outgoing: DatagramQueue<(DatagramId, Bytes)>,
     incoming: DatagramQueue<Bytes>,
-    /// Outcomes that were not reported yet.
+    /// Outcomes that have not been reported yet.
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     chunk: BytesMut,
     statistics: DatagramStatistics,
@@ -299,20 +301,20 @@ impl Datagrams {
         usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Registers interest in room for a payload of `bytes`: [`Self::take_room`] returns true once
-    /// there is room.
+    /// Registers that the application is waiting for space for a payload of `bytes`:
+    /// [`Self::take_room`] returns true once there is enough.
     pub(crate) fn await_room_for(&mut self, bytes: usize) {
         self.await_room((bytes as u64).saturating_add(OVERHEAD).min(self.config.send.bytes));
     }
 
-    /// Registers interest in room for a datagram of `cost`. If several datagrams wait, the smallest
-    /// gets room first.
+    /// Registers that a datagram of `cost` is waiting for space in the send queue. If several are
+    /// waiting, space for the smallest is enough.
     fn await_room(&mut self, cost: u64) {
         self.awaited_room = Some(self.awaited_room.map_or(cost, |awaited| awaited.min(cost)));
     }
 
-    /// Returns whether there is room again after a datagram was rejected: half of the queue is
-    /// empty, and there is room for that datagram.
+    /// Returns whether the send queue has space again after a datagram was rejected: half of the
+    /// queue is empty, and that datagram fits.
     pub(crate) fn has_awaited_room(&self) -> bool {
         let limits = self.config.send;
         self.awaited_room.is_some_and(|cost| {

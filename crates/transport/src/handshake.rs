@@ -265,8 +265,8 @@ impl Handshake {
         self.follow_session(progress)
     }
 
-    /// Takes the 0-RTT keys, if there are any: on a client before it has received anything, on a
-    /// server together with the ClientHello.
+    /// Installs the 0-RTT keys once the session provides them: on a client before it has received
+    /// anything, on a server together with the ClientHello.
     fn collect_early_keys(&mut self) {
         if self.has_early_keys
             || self.protection.can_seal(SpaceId::Application) && self.side.is_client()
@@ -279,7 +279,7 @@ impl Handshake {
         }
     }
 
-    /// Takes the messages that the session has to send, and any new keys.
+    /// Collects the messages that the session has to send, and any new keys.
     fn collect(&mut self, progress: &mut Progress) {
         loop {
             let mut written = Vec::new();

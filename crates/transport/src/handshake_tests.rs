@@ -64,7 +64,7 @@ pub(super) fn server(config: TlsServerConfig) -> Handshake {
     Handshake::new(Side::Server, Version::V1, session, &id(1)).unwrap()
 }
 
-/// Connection versions with version 1 from the start.
+/// Connection versions whose original and negotiated version is 1.
 pub(super) const ONE: ConnectionVersions =
     ConnectionVersions { original: Version::V1, negotiated: Version::V1 };
 

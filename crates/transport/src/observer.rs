@@ -12,7 +12,7 @@ use crate::drops::DropReason;
 use crate::event::ConnectionError;
 use crate::{EcnCodepoint, EcnState, Side, SocketIndex, SpaceId};
 
-/// Observes one connection. It is called at the moment of each event, and must not block.
+/// Observes one connection. It is called as each event occurs, and must not block.
 pub trait Observer: Send {
     /// Reports an event at `now`.
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>);

@@ -29,16 +29,16 @@ pub(crate) use mtu::{BASE as BASE_DATAGRAM_SIZE, MtuConfig, PathMtu};
 /// The minimum size of datagrams that carry Initial packets or validate a path, in bytes (RFC 9000
 /// §14.1, §8.2.1).
 pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
-/// RFC 9000 §8.1: at most this many times the received bytes are sent before the peer's address is
-/// validated.
+/// The anti-amplification factor (RFC 9000 §8.1): before the peer's address is validated, at most
+/// this multiple of the number of received bytes is sent.
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// The maximum number of queued PATH_RESPONSE frames; additional challenges displace the oldest.
 const MAX_RESPONSES: usize = 4;
 /// The maximum number of remembered addresses besides the current path's; on overflow, the address
 /// that has been silent the longest is forgotten.
 const MAX_ELSEWHERE: usize = 4;
-/// The number of addresses at which a peer that has left the current path may be, namely those that
-/// it probed last: it may validate one of them while it uses the other.
+/// The number of most recently probed addresses to which a peer that has left the current path may
+/// have moved: it may use one of them while it validates the other.
 const MAX_DESTINATIONS: usize = 2;
 /// The time after which, if nothing has arrived, the connection ID may be used for another address
 /// that the peer probes. A peer that has moved retransmits after one, three and seven seconds, the
@@ -411,7 +411,7 @@ impl Paths {
     /// without this endpoint's knowledge, either because the peer has validated that path and its
     /// packets from it may be delayed or lost, or because this endpoint could not validate the
     /// path. The connection ID for that path must not be retired. A peer that has left the current
-    /// path would not learn of the retirement and would not issue another ID, so that nothing more
+    /// path would not learn of the retirement and would not issue another ID, and nothing more
     /// could be sent to it.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);

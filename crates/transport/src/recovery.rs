@@ -156,7 +156,7 @@ struct EventBuffers {
     acked: Vec<SentPacket>,
     lost: Vec<SentPacket>,
     spurious: Vec<(SentPacket, u64)>,
-    /// The acknowledged tokens that have not been taken yet.
+    /// The acknowledged tokens that the caller has not taken yet.
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,

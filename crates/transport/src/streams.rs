@@ -70,8 +70,8 @@ pub(crate) struct StreamsConfig {
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// Maximum number of written bytes that are kept until they are acknowledged, on all streams of
-    /// one priority and of higher ones together: see [`Streams::on_congestion_window`]. A stream
+    /// Maximum number of written bytes that are kept until they are acknowledged, in total over all
+    /// streams of one priority and of higher ones: see [`Streams::on_congestion_window`]. A stream
     /// may always keep the smaller of this and [`STREAM_SEND_SHARE`] bytes, so that streams whose
     /// peer does not read cannot block the others.
     pub(crate) send_buffer: u64,
@@ -94,7 +94,8 @@ const WINDOWS_KEPT: u64 = 4;
 /// started, or has lost many packets, does not wake its writers for a few packets.
 const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
-/// The maximum room that a blocked writer waits for, so that it is not woken for every packet.
+/// The maximum free buffer space that a blocked writer waits for, in bytes, so that it is not woken
+/// for every packet.
 const MAX_WAKING_ROOM: u64 = 16 << 10;
 
 /// The peer's initial limits on a stream's data, by initiator and direction.
@@ -105,7 +106,7 @@ struct PeerLimits {
     opened_by_peer: u64,
 }
 
-/// The streams that have something to do, and the bytes kept for them.
+/// The streams with pending work, and the bytes kept for them.
 #[derive(Debug, Default)]
 struct Queues {
     /// Written bytes that are not acknowledged.
@@ -116,7 +117,7 @@ struct Queues {
     creditless: Scheduler,
     /// Streams with new data within their own limit.
     fresh: Scheduler,
-    /// Streams whose application waits for room to write.
+    /// Streams whose application is waiting for space in the send buffer.
     writers: Writers,
     /// Streams whose application waits for flow control credit.
     credit: VecDeque<usize>,

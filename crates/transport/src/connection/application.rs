@@ -71,10 +71,10 @@ impl Connection {
     }
 
     /// Returns approximately how many bytes the peer makes this connection buffer: received data
-    /// that was not read, gaps included; written data that was not acknowledged; unreliable
-    /// datagrams in both directions; and stream state. The fixed size of a connection is not
-    /// counted. While the connection is [idle](Self::is_compacted), stream state is unpacked for
-    /// this.
+    /// that has not been read, gaps included; written data that has not been acknowledged;
+    /// unreliable datagrams in both directions; and stream state. The fixed size of a connection is
+    /// not counted. While the connection is [idle](Self::is_compacted), stream state is unpacked
+    /// for this.
     pub fn held_bytes(&self) -> u64 {
         self.streams.get().held().saturating_add(self.datagrams.held())
     }
@@ -240,7 +240,7 @@ impl Connection {
         self.datagrams.await_room_for(bytes);
     }
 
-    /// Takes the oldest received unreliable datagram.
+    /// Removes and returns the oldest received unreliable datagram.
     pub fn receive_datagram(&mut self) -> Option<Bytes> {
         self.datagrams.next()
     }

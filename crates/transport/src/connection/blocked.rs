@@ -33,7 +33,7 @@ impl BlockedTimer {
     }
 
     /// Returns the interval until the next repetition. The first interval is a probe timeout, which
-    /// is longer than a limit in flight takes to arrive.
+    /// is long enough for a limit in flight to arrive.
     fn wait(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Duration {
         let part = idle_timeout.and_then(|timeout| timeout.checked_div(PART_OF_IDLE_TIMEOUT));
         let longest = part.map_or(LONGEST_WAIT, |part| part.min(LONGEST_WAIT));

@@ -68,8 +68,8 @@ impl Connection {
         Ok(built)
     }
 
-    /// Returns whether there is only stream data to send, and the state of the peer and the path is
-    /// settled.
+    /// Returns whether there is only stream data to send, the handshake is confirmed, and the path
+    /// is validated.
     fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()
             && self.paths.current().is_validated()

@@ -2,8 +2,8 @@
 
 use super::Connection;
 
-/// The number of packets, streams and datagrams up to which a connection is checked on every call.
-/// A larger connection is checked on one of n calls on average, for n items, because the check
+/// A connection with at most this many packets, streams and datagrams in total is checked on every
+/// call. A connection with n of them is checked on one call in n on average, because the check
 /// reads all of them.
 const CHEAP: usize = 128;
 

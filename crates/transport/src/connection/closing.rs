@@ -201,8 +201,8 @@ impl Connection {
         }
     }
 
-    /// Returns the remaining state of the connection, if nothing but the last datagram can be sent
-    /// on it any more.
+    /// Returns the remaining state of the connection, if at most a repeated CONNECTION_CLOSE can
+    /// still be sent on it.
     pub(crate) fn ended(&self, now: Timestamp) -> Option<Ended> {
         match &self.lifecycle {
             Lifecycle::Closing { until, pending: false, last: Some(last), received, .. } => {

@@ -55,8 +55,8 @@ impl Connection {
     }
 
     /// Returns whether data of this stream arrived in 0-RTT packets and the handshake is not
-    /// complete: an attacker may be replaying a client's packets (RFC 9001 §9.2). No more such data
-    /// can follow once the handshake is complete.
+    /// complete, in which case an attacker may be replaying a client's packets (RFC 9001 §9.2). No
+    /// more such data can follow once the handshake is complete.
     pub fn is_early(&mut self, stream_id: StreamId) -> bool {
         self.side.is_server()
             && !self.handshake.is_complete()
@@ -177,8 +177,9 @@ impl Connection {
         }
     }
 
-    /// Writes the frames of a 0-RTT packet. None of these parts writes frames that are forbidden
-    /// there (RFC 9000 §12.5), and connection IDs wait for the server's limit.
+    /// Writes the frames of a 0-RTT packet. None of the parts called here writes frames that are
+    /// forbidden in 0-RTT packets (RFC 9000 §12.5), and no connection IDs are issued before the
+    /// server's limit is known.
     pub(super) fn fill_early(
         &mut self,
         may_elicit: bool,

@@ -20,7 +20,7 @@ fn error_of(frames: &[u8]) -> Option<TransportErrorCode> {
     wire.server_error()
 }
 
-/// RFC 9000 §12.5: such a frame is a PROTOCOL_VIOLATION.
+/// RFC 9000 §12.5: a frame that is not allowed in 0-RTT packets is a PROTOCOL_VIOLATION.
 #[test]
 fn frames_that_must_not_be_in_0_rtt_packets_end_the_connection() {
     let violation = Some(TransportErrorCode::PROTOCOL_VIOLATION);

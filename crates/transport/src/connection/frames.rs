@@ -118,7 +118,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Updates flow control windows and key updates, which are paced by round trips.
+    /// Updates the round-trip times that pace the growth of flow control windows and key updates.
     fn on_round_trip(&mut self) {
         if let Some(rtt) = self.recovery.get().rtt() {
             self.streams.get_mut().on_round_trip(rtt.smoothed);

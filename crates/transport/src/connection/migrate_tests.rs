@@ -45,7 +45,7 @@ fn loopback_is_for_servers_on_loopback() {
     assert_eq!(from("[2001:db8::1]:443"), Err(IgnoredAddress::Loopback));
 }
 
-/// The second socket of an endpoint, or another port of the client behind that socket.
+/// An endpoint's second socket. On the client, its port is `OTHER_PORT`.
 const OTHER: SocketIndex = SocketIndex(1);
 const OTHER_PORT: u16 = 51_000;
 

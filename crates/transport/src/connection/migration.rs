@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Sends one packet with a PATH_CHALLENGE regardless of the window and the pacer: the packets
-    /// in flight were sent to the old port and are lost, but still fill the window, so that nothing
+    /// in flight were sent to the old port and are lost, but still fill the window, and nothing
     /// would be sent to the new port until the probe timer expires. At most one such packet is sent
     /// per probe timeout, however often the port changes.
     fn probe_new_port(&mut self, now: Timestamp) {

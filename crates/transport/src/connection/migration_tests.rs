@@ -145,7 +145,7 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
 }
 
 /// PATH_CHALLENGE frames come from more and more addresses, and the responses are not acknowledged:
-/// bytes sent to other addresses count toward a window, so that memory is bounded.
+/// bytes sent to other addresses count toward a window, which bounds memory.
 #[test]
 fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
     let mut wire = Wire::new();

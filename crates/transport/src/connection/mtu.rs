@@ -1,5 +1,5 @@
-//! The datagram size: path MTU probes, and applying a changed size to the other parts (RFC 9000
-//! §14, RFC 8899).
+//! The datagram size: path MTU probes, and applying a changed size to the connection's other parts
+//! (RFC 9000 §14, RFC 8899).
 
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Writer};
@@ -13,7 +13,8 @@ use crate::send_failure::SendFailure;
 use crate::space_id::SpaceId;
 use crate::token::{MtuProbe, Token};
 
-/// A datagram with less room left than this counts as full: a larger one would have been useful.
+/// A datagram with less free space than this, in bytes, counts as full: a larger one would have
+/// been useful.
 const FULL_WITHIN: usize = 64;
 
 impl Connection {
@@ -163,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Passes a changed datagram size on to the other parts.
+    /// Passes a changed datagram size on to the connection's other parts.
     pub(super) fn follow_path_mtu(&mut self, now: Timestamp) {
         if self.recovery.get_mut().take_black_hole() {
             self.paths.mtu_mut().on_black_hole();

@@ -8,8 +8,9 @@ use crate::space_id::SpaceId;
 /// The maximum number of handshake probes before the probe timer expires; RFC 9002 §6.2.3 requires
 /// a limit.
 const MAX_EARLY_PROBES: u8 = 4;
-/// The number of datagrams that an expired timer sends in a handshake (RFC 9002 §6.2.4): they carry
-/// everything that is outstanding, and the next expiry follows only after twice the time.
+/// The number of datagrams that are sent when the timer expires during a handshake (RFC 9002
+/// §6.2.4): they carry everything that is outstanding, and the timer expires again only after twice
+/// the time.
 const HANDSHAKE_PROBES: u8 = 2;
 /// The maximum size of one packet number space's handshake data that fits into two datagrams.
 const TWO_DATAGRAMS: usize = 2200;
@@ -75,7 +76,8 @@ impl Connection {
 
     /// Probes the space whose timer expired and every other space with outstanding packets, so that
     /// their packets share datagrams: the peer may have keys for only one of them (RFC 9002
-    /// §6.2.4). Before a timer has expired, these are the handshake spaces (RFC 9002 §6.2.3).
+    /// §6.2.4). If called before a timer has expired, probes the handshake spaces (RFC 9002
+    /// §6.2.3).
     ///
     /// Also probes a space with handshake data that was lost or never sent and is blocked by the
     /// congestion window. Packets of a later space may fill the window, and the peer can neither

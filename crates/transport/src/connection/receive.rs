@@ -19,7 +19,7 @@ use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
 use clearway_units::memory::Unused;
 
-/// Packets that arrived before their keys: few, and only during the handshake.
+/// Packets that arrived before their keys were available: few, and only during the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HeldPackets {
     packets: Vec<(Arrival, SpaceId, Vec<u8>)>,
@@ -605,7 +605,8 @@ impl Connection {
         observer.observe(now, &Observation::PacketReceived(packet));
     }
 
-    /// Returns whether the handshake is in progress, so that the peer's stray packets matter.
+    /// Returns whether the handshake is in progress, in which case stray packets from the peer are
+    /// counted.
     pub(crate) fn is_attempt(&self) -> bool {
         self.lifecycle.is_handshaking()
     }

@@ -19,8 +19,8 @@ const LEAST_PROBE_TIMEOUTS: u32 = 3;
 const LEAST_WAIT: Duration = Duration::from_millis(200);
 /// The longest interval between PINGs to a server that acknowledges them but sends no data.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// An unacknowledged PING is followed by another after this fraction of the silence so far. The
-/// silence therefore lasts at most an eighth longer than its cause, and PINGs become rarer as it
+/// An unacknowledged PING is followed by another after this fraction of the time without received
+/// packets. An outage is therefore prolonged by at most an eighth, and PINGs become rarer as it
 /// continues: fewer than one is sent per three round trips.
 const PART_OF_SILENCE: u32 = 8;
 
@@ -45,7 +45,7 @@ impl ResponsePingTimer {
         least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
     }
 
-    /// Returns the interval for a server that has been silent for `silence` when the last PING was
+    /// Returns the interval for a server that had been silent for `silence` when the last PING was
     /// sent.
     fn while_silent(least: Duration, silence: Duration) -> Duration {
         let part = silence.checked_div(PART_OF_SILENCE).unwrap_or(LONGEST_WAIT);
@@ -54,8 +54,7 @@ impl ResponsePingTimer {
 }
 
 impl Connection {
-    /// Returns when this client sends its next PING, because it waits for data or for
-    /// HANDSHAKE_DONE.
+    /// Returns when this client sends its next PING, while it waits for data or for HANDSHAKE_DONE.
     pub(super) fn response_ping_deadline(&self) -> Option<Timestamp> {
         let may_ping =
             self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_pending;

@@ -1,5 +1,5 @@
-/// The maximum lead of either side, in bytes. Traffic sent while the other side had nothing to send
-/// need not be compensated in full.
+/// The maximum lead of datagrams over streams, or of streams over datagrams, in bytes. Traffic sent
+/// while the other kind had nothing to send need not be compensated in full.
 const MOST_AHEAD: i64 = 64 << 10;
 
 /// The number of bytes by which unreliable datagrams are ahead of streams since both have had data
@@ -15,7 +15,7 @@ impl Shares {
         self.datagrams_ahead > 0
     }
 
-    /// Counts the bytes of both in a filled packet.
+    /// Counts the bytes of datagrams and streams in a filled packet.
     pub(super) fn note(&mut self, datagrams: usize, streams: usize) {
         let signed = |bytes| i64::try_from(bytes).unwrap_or(MOST_AHEAD);
         self.datagrams_ahead = self

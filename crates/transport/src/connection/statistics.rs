@@ -112,7 +112,7 @@ pub(super) struct Counters {
     /// Packets decrypted, including duplicates.
     pub(super) packets_opened: u64,
     pub(super) packets_dropped: u64,
-    /// Packets dropped during the handshake, until that is complete.
+    /// Counts of the packets dropped during the handshake, kept until it is complete.
     pub(super) handshake_drops: Option<Box<DropCounts>>,
     pub(super) bytes_received: u64,
     pub(super) datagrams_received: u64,

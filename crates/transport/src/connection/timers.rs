@@ -35,8 +35,8 @@ impl IdleTimer {
         }
     }
 
-    /// Takes the smaller of the two endpoints' timeouts. Zero milliseconds means that the peer has
-    /// none.
+    /// Sets the timeout to the smaller of the two endpoints' timeouts. Zero milliseconds means that
+    /// the peer has none.
     pub(super) fn negotiate(&mut self, peer_milliseconds: VarInt) {
         if peer_milliseconds != VarInt::ZERO {
             let peer = Duration::from_millis(peer_milliseconds.get());
@@ -94,7 +94,7 @@ enum Wait {
     Answer,
 }
 
-/// The next expiry times of a connection's timers, by kind; `None` if none of a kind is set.
+/// The next expiry times of a connection's timers, by kind; `None` if no timer of that kind is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deadlines {
     /// Timers that expire whatever the peer does: an acknowledgment is due, the pacer allows a

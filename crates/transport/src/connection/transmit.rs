@@ -22,9 +22,9 @@ const SMALLEST_DATAGRAM: usize = 64;
 
 /// The result of an attempt to build a datagram.
 enum Built {
-    /// A datagram of this many bytes.
+    /// A datagram of this many bytes was built.
     Datagram(usize),
-    /// Nothing, and the limit that prevented it.
+    /// No datagram was built, because of this limit.
     Stopped(SendLimit),
 }
 
@@ -357,7 +357,7 @@ impl Connection {
             || self.remote_ids.has_pending()
     }
 
-    /// Lets each part write its frames, in one fixed order.
+    /// Lets each part of the connection write its frames, in one fixed order.
     fn fill(
         &mut self,
         now: Timestamp,

@@ -18,8 +18,8 @@ use crate::send_failure::SendFailure;
 
 /// The time from the first failure to the next attempt; doubles after each failure.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// The upper limit of that time: an attempt costs the host one system call, and the network
-/// nothing.
+/// The upper limit of the time between attempts: an attempt costs the host one system call, and the
+/// network nothing.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The state while the kernel rejects datagrams for the current path.
@@ -146,8 +146,8 @@ impl Connection {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
     }
 
-    /// Returns the error of a connection whose peer has been silent for too long, or has not
-    /// completed the handshake. The peer may not be at fault.
+    /// Returns the error with which a connection ends after the peer has been silent for too long,
+    /// or has not completed the handshake in time. The cause may be that this host cannot send.
     pub(super) fn cause_of_silence(&self) -> ConnectionError {
         match &self.unsent {
             Some(unsent) => ConnectionError::CannotSend(unsent.failure),

@@ -228,7 +228,7 @@ impl Connection {
         true
     }
 
-    /// Restarts in `version` (RFC 9368 §2.1) with another ClientHello and keys of another
+    /// Restarts in `version` (RFC 9368 §2.1) with another ClientHello and keys derived from another
     /// connection ID. Packet numbers continue, as after a Retry.
     fn begin_again(&mut self, now: Timestamp, version: Version, attempt: &Attempt) {
         if let Err(error) = self.recovery.get_mut().abandon_outstanding(SpaceId::Initial, now) {

@@ -15,7 +15,7 @@ use clearway_units::Timestamp;
 const CONNECTIONS: usize = 32;
 /// The minimum number of connections for a delay to count as common.
 const FEWEST: usize = 16;
-/// The validity of a sample.
+/// The time for which a sample is valid.
 const VALIDITY: Duration = Duration::from_secs(1);
 /// The maximum delay to add: the probe timeout of a connection without an RTT sample (RFC 9002
 /// §6.2.2).

@@ -103,7 +103,8 @@ mod tests {
         }
     }
 
-    /// RFC 9000 §10.3.3: all resets together are smaller than the packet that triggered them.
+    /// RFC 9000 §10.3.3: the total size of all resets is less than that of the packet that
+    /// triggered them.
     #[test]
     fn resets_of_two_keys_are_smaller_than_what_caused_them() {
         let mut random = Random::from_number(1);

@@ -26,7 +26,8 @@ pub(super) struct Routes {
     last: Option<(ConnectionId, usize)>,
 }
 
-/// The maximum number of handshakes with its sender for which an unroutable datagram is counted.
+/// The maximum number of handshakes for which an unroutable datagram is counted, if its sender has
+/// several in progress with this endpoint.
 const MAX_ATTEMPTS: usize = 16;
 
 impl Routes {

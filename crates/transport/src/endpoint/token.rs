@@ -44,7 +44,8 @@ pub(super) struct TokenKeys([Option<Arc<LessSafeKey>>; 2]);
 /// The reason that a token is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenError {
-    /// The token was not sealed with these keys, is of the other kind, or was modified.
+    /// The token was not sealed with these keys, is of the other kind (Retry or NEW_TOKEN), or was
+    /// modified.
     NotOurs,
     /// The token was issued for another address.
     WrongAddress,
@@ -182,7 +183,7 @@ impl TokenKeys {
         self.seal(TokenKind::NEW_TOKEN.of(version), plain, random)
     }
 
-    /// Whether `token` validates the address `client` on a connection of `version`.
+    /// Checks whether `token` validates the address `client` on a connection of `version`.
     pub(super) fn open_new_token(
         &self,
         version: Version,

@@ -106,7 +106,7 @@ fn the_two_kinds_are_not_taken_for_each_other() {
     }
 }
 
-/// RFC 9369 §5.
+/// RFC 9369 §5: a token is valid only in the version for which it was issued.
 #[test]
 fn tokens_are_bound_to_the_version() {
     let mut random = Random::from_number(5);

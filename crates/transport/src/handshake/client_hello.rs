@@ -12,7 +12,7 @@ pub enum HelloParameters<'a> {
     Incomplete,
     /// The encoded parameters were found.
     Found(&'a [u8]),
-    /// There are none, or this is not a ClientHello, or it is too long.
+    /// The message has no transport parameters, is not a ClientHello, or is too long.
     None,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct CryptoStream {
 #[derive(Debug)]
 struct Repeatable {
     bytes: Vec<u8>,
-    /// The number of times that the bytes may still be sent again.
+    /// The remaining number of times that the bytes may be sent again.
     left: u8,
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::handshake::tests::hex;
 
-/// RFC 9001 §A.5 and RFC 9369 §A.5: the same secret, packet number and content in both versions.
+/// RFC 9001 §A.5 and RFC 9369 §A.5: the same secret, packet number and payload in both versions.
 const SECRET: &str = "9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b";
 const NUMBER: u64 = 654_360_564;
 const CHACHA20: CipherSuite = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;

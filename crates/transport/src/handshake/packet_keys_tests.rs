@@ -15,7 +15,7 @@ fn keys(suite: &'static Tls13CipherSuite, side: Side) -> [Keys; 2] {
 }
 
 /// Packets that one library protects are decrypted by the other, for every suite and for payloads
-/// of every length modulo a block.
+/// of every length modulo the block size.
 #[test]
 fn packets_are_those_of_another_library() {
     let suites = DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13());
@@ -68,7 +68,7 @@ fn masks_are_those_of_another_library() {
     }
 }
 
-/// The limits of RFC 9001 §6.6 match the other library's.
+/// The confidentiality and integrity limits (RFC 9001 §6.6) match those of aws-lc-rs's ciphers.
 #[test]
 fn limits_are_those_of_another_library() {
     let suites = DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13());

@@ -57,8 +57,8 @@ fn the_retry_of_version_2() {
     assert_eq!(packet, hex(expected));
 }
 
-/// RFC 9000 §17.2: such packets have to be discarded, unless the receiver has sent grease_quic_bit
-/// (RFC 9287 §3).
+/// RFC 9000 §17.2: Retry packets without the fixed bit have to be discarded, unless the receiver
+/// has sent grease_quic_bit (RFC 9287 §3).
 #[test]
 fn a_retry_without_the_fixed_bit_is_not_authentic_although_its_tag_is_right() {
     let original = id(&[1; 8]);

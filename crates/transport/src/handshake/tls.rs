@@ -145,8 +145,8 @@ impl TlsClientConfig {
         Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
-    /// Accepts any certificate, so that anyone on the path can read and change everything. For
-    /// tests and measurements only.
+    /// Accepts any certificate, which lets anyone on the path read and change everything. For tests
+    /// and measurements only.
     ///
     /// # Errors
     /// Returns an error if there are no application protocols.

@@ -70,7 +70,8 @@ fn verdict(server: Option<VersionInformation>, expected: Expected<'_>) -> Option
     Some(error.reason())
 }
 
-/// RFC 9368 §4.
+/// RFC 9368 §4: the version information that a server may send without a Version Negotiation packet
+/// before it.
 #[test]
 fn what_a_server_may_say_without_a_version_negotiation_packet() {
     let changed = Expected { negotiated: V2, ..PLAIN };
@@ -89,7 +90,8 @@ fn what_a_server_may_say_without_a_version_negotiation_packet() {
     assert_eq!(verdict(Some(information(V2, &[V2])), only_1), unasked);
 }
 
-/// RFC 9368 §4 and §8.
+/// RFC 9368 §4 and §8: the version information that a server must send after a Version Negotiation
+/// packet.
 #[test]
 fn what_a_server_has_to_say_after_a_version_negotiation_packet() {
     let to_2 = Expected { chosen: V2, negotiated: V2, has_reacted: true, ..PLAIN };

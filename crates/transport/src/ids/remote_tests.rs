@@ -138,7 +138,7 @@ fn a_lost_retirement_is_sent_again_until_it_is_acknowledged() {
     assert!(!ids.has_pending());
 }
 
-/// RFC 9000 §10.3.1: tokens of unused or retired IDs do not count.
+/// RFC 9000 §10.3.1: the stateless reset tokens of unused or retired connection IDs have no effect.
 #[test]
 fn only_the_token_of_the_id_in_use_counts() {
     let mut ids = remote_ids();

@@ -313,7 +313,7 @@ fn the_id_of_the_preferred_address_is_replaced() {
     assert!(!both.routes.contains(&preferred.unwrap()));
 }
 
-/// RFC 9000 §5.1.1.
+/// RFC 9000 §5.1.1: an endpoint with a zero-length connection ID issues no others.
 #[test]
 fn an_endpoint_without_ids_issues_none() {
     #[derive(Debug)]

@@ -129,7 +129,7 @@ impl Paths {
     /// Returns whether a server may send from the address of `arrival`: the client sends to it, or
     /// established the connection there. A server that follows a client to its preferred address
     /// sends from there (§9.6.2), but packets from a server that keeps using its original address
-    /// are accepted too, and that address is not a new one (§9.6).
+    /// are accepted too, and do not count as a migration (§9.6).
     pub(crate) fn is_address_of_peer(&self, arrival: Arrival) -> bool {
         let used = self.candidate().is_some_and(|address| address.remote == arrival.remote);
         used || arrival.remote == self.current.remote || arrival.remote == self.first_remote

@@ -76,7 +76,8 @@ pub(crate) struct PathMtu {
     phase: Phase,
     /// The probe that has been neither acknowledged nor declared lost yet.
     outstanding: Option<MtuProbe>,
-    /// Whether datagrams of the current size were filled, so that a larger size would be useful.
+    /// Whether datagrams of the current size were filled, in which case a larger size would be
+    /// useful.
     is_wanted: bool,
     epoch: u32,
 }
@@ -296,8 +297,8 @@ impl PathMtu {
     }
 
     /// Returns a size between one that passes and one that does not. Below Ethernet's MTU the range
-    /// is halved until its end is near; above it, common MTUs are tried in ascending order, and
-    /// halving only pays while the range is large.
+    /// is halved until a larger size is not worth another probe; above it, common MTUs are tried in
+    /// ascending order, and halving only pays while the range is large.
     fn between(&self, passes: u16, fails: u16) -> Option<u16> {
         let gap = fails.saturating_sub(passes);
         let middle = passes.saturating_add(gap / 2);

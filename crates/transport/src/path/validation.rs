@@ -25,7 +25,8 @@ pub(super) enum ValidationOutcome {
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
     data: [u8; 8],
-    /// Whether its datagram had 1200 bytes or more, so that the response validates the path MTU as well.
+    /// Whether the challenge's datagram had at least 1200 bytes, in which case the response also
+    /// validates the path MTU.
     is_full_size: bool,
 }
 

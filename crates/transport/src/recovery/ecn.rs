@@ -98,7 +98,7 @@ pub(super) struct Feedback {
     pub(super) marked: u64,
     /// The number of newly acknowledged packets that were marked and sent on earlier paths.
     pub(super) marked_elsewhere: u64,
-    /// The newest marked packet of this path among them.
+    /// The newest of the acknowledged packets that were marked and sent on this path.
     pub(super) newest_marked: Option<SendIndex>,
     /// The current round trip.
     pub(super) round: u64,
@@ -121,9 +121,9 @@ pub(super) struct Ecn {
     lost: u64,
     /// Packets reported as ECN-CE during a test.
     marked: u64,
-    /// Whether marked packets were lost for so long that the path is tested again.
+    /// Whether marked packets have been lost for so long that the path is tested again.
     is_suspected: bool,
-    /// The round trip since which only ECN-CE was reported.
+    /// The first of the consecutive round trips in which only ECN-CE was reported.
     only_marked_since: Option<u64>,
     /// ECN-CE marks not yet passed to the controller.
     pending_marks: u64,

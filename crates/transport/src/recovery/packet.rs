@@ -17,11 +17,11 @@ pub(crate) struct StagedPacket {
     pub(crate) ack_eliciting: bool,
     /// Whether the packet counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
     pub(crate) in_flight: bool,
-    /// Whether the packet probes a path or its MTU, so that its loss is not a congestion signal
-    /// (RFC 9000 §14.4).
+    /// Whether the packet probes a path or its MTU, in which case its loss is not a congestion
+    /// signal (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
-    /// Whether the packet is sent on a path other than the current one, so that its RTT is that of
-    /// the other path.
+    /// Whether the packet is sent on a path other than the current one, in which case its RTT is
+    /// that of the other path.
     pub(crate) is_off_path: bool,
     /// Whether the packet's datagram is marked ECT(0) (RFC 9000 §13.4).
     pub(crate) is_marked: bool,

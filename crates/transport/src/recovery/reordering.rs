@@ -9,7 +9,8 @@ use clearway_units::packed::Pack;
 /// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
 const PERSISTENCE: u32 = 16;
 
-/// The largest packet threshold: a packet that is overtaken by more packets is not remembered.
+/// The largest packet threshold. A packet that is overtaken by more packets than this is no longer
+/// tracked.
 const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 
 /// The reordering tolerated on one path before a packet is declared lost.
@@ -34,7 +35,7 @@ pub(super) struct Reordering {
     smoothed: Option<Duration>,
     /// The number of rounds with losses until both thresholds fall back.
     persists: u32,
-    /// The last of those rounds that was counted.
+    /// The last round with losses that was counted.
     counted: Option<u64>,
 }
 

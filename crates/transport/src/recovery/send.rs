@@ -185,9 +185,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Records that no staged packet was sent. They are declared lost, which is not a congestion
-    /// signal. The kernel may have sent some of them before it rejected the others, so they may
-    /// still be acknowledged.
+    /// Handles the failure to send the staged packets. They are declared lost, which is not a
+    /// congestion signal. The kernel may have sent some of them before it rejected the others, so
+    /// they may still be acknowledged.
     ///
     /// # Errors
     /// Returns INTERNAL_ERROR if the ledger is inconsistent.
@@ -284,7 +284,7 @@ impl Recovery {
         }
     }
 
-    /// Returns when the pacer allows waiting data to be sent; `None` unless data waits for the
+    /// Returns when the pacer allows pending data to be sent; `None` unless data is waiting for the
     /// pacer.
     pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
         self.path.limitation.pacer_deadline

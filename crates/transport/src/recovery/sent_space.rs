@@ -15,7 +15,7 @@ use crate::space_id::SpaceState;
 use crate::token::Token;
 use clearway_units::memory::release_empty_set;
 
-/// Maximum number of packets remembered that do not count as in flight (ACK-only packets) and are
+/// Maximum number of remembered packets that do not count as in flight (ACK-only packets) and are
 /// not settled; the newest are kept. Nothing is retransmitted for older ones.
 const MAX_ACKS_REMEMBERED: usize = 1 << 10;
 
@@ -25,8 +25,8 @@ const MAX_PACKETS: usize = 1 << 17;
 /// Maximum memory for packets and their tokens, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The divisor of the part of both limits that is reserved for packets that neither the window nor
-/// the pacer limits: probes, and responses to them.
+/// The fraction of the packet and memory limits that is reserved for packets that neither the
+/// window nor the pacer limits: probes, and responses to them.
 const RESERVED_PARTS: usize = 16;
 
 /// Once this many packets are remembered, settled ones are removed so that packets limited by the
@@ -361,7 +361,7 @@ impl SentSpace {
         self.packets.len() >= packets || self.bytes_remembered() >= bytes
     }
 
-    /// Returns the memory that packets and tokens take.
+    /// Returns the memory used by packets and tokens, in bytes.
     pub(super) fn bytes_remembered(&self) -> usize {
         let packets = self.packets.len().saturating_mul(size_of::<LedgerPacket>());
         packets.saturating_add(self.tokens.len().saturating_mul(size_of::<Token>()))

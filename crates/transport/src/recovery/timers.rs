@@ -33,8 +33,8 @@ pub(crate) enum Expired {
 
 impl Recovery {
     /// Returns when the probe timer expires. It is not set while the loss timer is (RFC 9002
-    /// §6.2.1). Whenever something is outstanding that the peer has to acknowledge, one of them is
-    /// set (law 8), unless a server may not send at all (RFC 9002 §6.2.2.1).
+    /// §6.2.1). Whenever something is outstanding that the peer has to acknowledge, one of the two
+    /// timers is set (law 8), unless a server may not send at all (RFC 9002 §6.2.2.1).
     pub(crate) fn probe_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
         match self.loss_deadline(context) {
             Some(_) => None,
@@ -235,8 +235,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Ends the backoff of the probe timer, which may have expired for packets that never left,
-    /// because this host can send again.
+    /// Ends the backoff of the probe timer because this host can send again: the timer may have
+    /// expired for packets that never left the host.
     pub(crate) fn end_backoff(&mut self, now: Timestamp) {
         self.timer.reset(now);
     }

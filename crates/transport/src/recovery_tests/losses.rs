@@ -365,8 +365,8 @@ fn the_example_of_persistent_congestion() {
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
 }
 
-/// RFC 9000 §14.4: the loss of probes is not reported to the controller either, and they stop being
-/// in flight like any other packet.
+/// RFC 9000 §14.4: the loss of probes is neither reported to the controller nor evidence of
+/// persistent congestion; they leave the bytes in flight like any other packet.
 #[test]
 fn lost_probes_are_no_evidence_of_persistent_congestion() {
     let mut bench = Bench::new();

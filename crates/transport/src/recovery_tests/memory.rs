@@ -101,8 +101,8 @@ fn what_the_window_governs_waits_while_too_much_is_remembered() {
     assert_eq!(bench.recovery.may_send(at(40)), Ok(()));
 }
 
-/// Acknowledged packets take up no room: 70,000 packets in flight are 84 MB, and even more packets
-/// between them are acknowledged.
+/// Acknowledged packets take up no memory: 70,000 packets in flight are 84 MB, and even more
+/// packets between them are acknowledged.
 #[test]
 fn what_is_settled_does_not_make_the_window_wait() {
     const IN_FLIGHT: u64 = 70_000;

@@ -88,7 +88,8 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was written.
     unacknowledged_ack_eliciting: u32,
     deadline: Option<Timestamp>,
-    /// The time at which the first of these packets was received.
+    /// The time at which the oldest ack-eliciting packet not yet covered by an ACK frame was
+    /// received.
     waiting_since: Option<Timestamp>,
     /// The Largest Acknowledged field of the last ACK frame.
     largest_written: Option<u64>,
@@ -308,7 +309,8 @@ impl ReceivedPackets {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns whether an ACK would report anything new, so that it is worth adding to a packet.
+    /// Returns whether an ACK would report anything new, in which case it is worth adding to a
+    /// packet.
     pub(crate) fn has_unacknowledged(&self) -> bool {
         self.smallest_unacknowledged.is_some()
     }

@@ -12,7 +12,7 @@ use super::{
 /// Writes shorter than this are collected in chunks of [`SCRATCH`] bytes.
 const SHORT_WRITE: usize = 4 << 10;
 
-/// The size of these chunks, in bytes.
+/// The size of the chunks in which short writes are collected, in bytes.
 const SCRATCH: usize = 16 << 10;
 
 impl Streams {
@@ -38,9 +38,9 @@ impl Streams {
         Some(id)
     }
 
-    /// Appends as much of `data` to a stream as there is room for, without copying it, and returns
-    /// that number of bytes. If it is not all, [`StreamEvent::Writable`] follows once there is more
-    /// room.
+    /// Appends to a stream, without copying, as much of `data` as the send buffer has space for,
+    /// and returns that number of bytes. If not all of `data` was accepted,
+    /// [`StreamEvent::Writable`] follows once there is more space.
     pub(crate) fn write(&mut self, id: StreamId, mut data: Bytes) -> Result<usize, WriteError> {
         let (key, taken) = self.admit(id, data.len())?;
         data.truncate(taken);
@@ -121,8 +121,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// Returns how many more bytes the stream with `key` may keep. Data of less urgent streams
-    /// takes no room from it: those streams wait for this one, however long ago they filled the
+    /// Returns how many more bytes the stream with `key` may keep. Data of less urgent streams does
+    /// not reduce this number: those streams wait for this one, however long ago they filled the
     /// buffer.
     fn room(&self, key: usize) -> u64 {
         let Some(stream) = self.table.get(key) else { return 0 };
@@ -131,7 +131,7 @@ impl Streams {
         self.shared_room(stream.priority).max(share)
     }
 
-    /// Returns how many more bytes the streams of a priority may keep together.
+    /// Returns how many more bytes the streams of a priority may keep in total.
     fn shared_room(&self, priority: i32) -> u64 {
         self.send_buffer.saturating_sub(self.queues.kept.of_at_least(priority))
     }
@@ -149,7 +149,7 @@ impl Streams {
         }
     }
 
-    /// Releases `bytes` of the stream with `key`: their room becomes available to waiting writers.
+    /// Releases `bytes` of the stream with `key`: their space becomes available to waiting writers.
     pub(super) fn release(&mut self, key: usize, bytes: u64) {
         if bytes == 0 {
             return;
@@ -164,13 +164,13 @@ impl Streams {
         self.wake_writers();
     }
 
-    /// Returns the room at which a blocked writer is woken, in bytes.
+    /// Returns the free buffer space at which a blocked writer is woken, in bytes.
     fn waking_room(&self) -> u64 {
         (self.send_buffer / 8).clamp(1, MAX_WAKING_ROOM)
     }
 
-    /// Wakes the blocked writers for which there is room. Less urgent ones never have more room
-    /// than the others.
+    /// Wakes the blocked writers for which there is enough space. A less urgent writer never has
+    /// more space than a more urgent one.
     fn wake_writers(&mut self) {
         let least = self.waking_room();
         loop {
@@ -202,8 +202,8 @@ impl Streams {
         Ok(SendCredits { stream: send.permitted(), connection })
     }
 
-    /// Requests [`StreamEvent::Writable`] when the peer raises one of these limits, or nothing more
-    /// can be written.
+    /// Requests [`StreamEvent::Writable`] when the peer raises its limit on the stream or on the
+    /// connection, or nothing more can be written.
     pub(crate) fn await_credit(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
         stream.send.as_deref().ok_or(WriteError::UnknownStream)?.check_writable()?;
@@ -217,7 +217,7 @@ impl Streams {
         self.flow.send.available().saturating_sub(self.unsent)
     }
 
-    /// Wakes applications that wait for credit, while there is some.
+    /// Wakes applications that wait for credit, as long as there is some.
     pub(super) fn wake_for_credit(&mut self) {
         let Some(queues) = self.queues.used() else { return };
         let waiting = queues.credit.len();

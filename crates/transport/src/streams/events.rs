@@ -7,9 +7,9 @@ use clearway_wire::StreamId;
 
 use super::StreamEvent;
 
-/// Events that the application has not taken yet. There is at most one of each kind per stream, and
-/// at most one of each kind that does not belong to a stream. The queue is therefore bounded by the
-/// number of open streams and of streams that the application itself has ended.
+/// Events that the application has not received yet. There is at most one of each kind per stream,
+/// and at most one of each kind that does not belong to a stream. The queue is therefore bounded by
+/// the number of open streams and of streams that the application itself has ended.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<StreamEvent>,

@@ -262,9 +262,9 @@ impl ReceiveWindow {
 /// Connection-level flow control.
 #[derive(Debug, Pack)]
 pub(super) struct ConnectionFlow {
-    /// The peer's limit on all streams together.
+    /// The peer's connection-level flow control limit (MAX_DATA).
     pub(super) send: SendCredit,
-    /// This endpoint's limit on all streams together.
+    /// This endpoint's connection-level flow control limit.
     receive: ReceiveWindow,
     /// The smoothed round-trip time; `None` until there is a sample.
     pub(super) round_trip: Option<Duration>,

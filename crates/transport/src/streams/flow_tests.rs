@@ -107,7 +107,8 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
     assert_eq!(window.window(), 300, "the maximum holds");
 }
 
-/// Otherwise, a stream that is no longer read could use up the connection's credit.
+/// If a stream's window grows, the connection's limit rises too; otherwise, a stream that is no
+/// longer read could use up the connection's credit.
 #[test]
 fn the_connections_limit_rises_with_a_stream_that_grows_while_nothing_is_read() {
     let mut stream = ReceiveWindow::new(80, 1000);

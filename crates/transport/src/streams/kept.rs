@@ -20,7 +20,8 @@ impl Kept {
     }
 
     /// Returns the bytes of the streams that are sent before or together with a stream of this
-    /// priority. Less urgent data waits behind it in the send buffer and must not take up its room.
+    /// priority. Less urgent data waits behind it in the send buffer and must not take up its
+    /// space.
     pub(super) fn of_at_least(&self, priority: i32) -> u64 {
         let urgent = self.levels.iter().rev().take_while(|(level, _)| *level >= priority);
         urgent.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))

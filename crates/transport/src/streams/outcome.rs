@@ -162,9 +162,9 @@ pub enum StreamEvent {
 /// The limit that blocks waiting data (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowControlBlock {
-    /// The peer's limit for all streams together.
+    /// The peer's connection-level flow control limit (MAX_DATA).
     Connection,
-    /// The peer's limit for each stream that has data.
+    /// The peer's flow control limits on all streams that have data (MAX_STREAM_DATA).
     Stream,
 }
 

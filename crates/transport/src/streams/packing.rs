@@ -73,7 +73,7 @@ impl Packing for Streams {
 }
 
 impl Streams {
-    /// Returns whether nothing is pending: there are no frames to send, no events to take, and no
+    /// Returns whether nothing is pending: there are no frames to send, no events to report, and no
     /// data on any stream.
     fn is_settled(&self) -> bool {
         !self.queues.is_used()

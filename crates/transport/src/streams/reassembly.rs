@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use clearway_units::memory::{OnDemand, Unused};
 
-/// Chunks and pieces grow up to this many bytes.
+/// The size up to which chunks and pieces grow, in bytes.
 const MAX_CHUNK: usize = 32 << 10;
 
 /// Pieces of up to this many bytes are copied to a neighbor instead of being kept separately.

@@ -219,8 +219,9 @@ impl ReceivingPart {
         Ok(added)
     }
 
-    /// Checks that the error code of a reset equals that of the RESET_STREAM_AT before it, or
-    /// `before` (draft-ietf-quic-reliable-stream-reset §5.2).
+    /// Checks that the error code of a reset is the one in the RESET_STREAM_AT before it or,
+    /// without a RESET_STREAM_AT, the code `before`, if any (draft-ietf-quic-reliable-stream-reset
+    /// §5.2).
     fn check_code(&self, code: VarInt, before: Option<VarInt>) -> Result<(), TransportError> {
         let before = self.partial.map(|partial| partial.code).or(before);
         if before.is_some_and(|before| before != code) {

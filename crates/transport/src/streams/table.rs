@@ -27,7 +27,7 @@ pub(super) struct Stream {
     pub(super) is_accepted: bool,
     /// Whether one of the stream's frames was received in a 0-RTT packet.
     pub(super) is_early: bool,
-    /// Whether the last write was incomplete, so that `Writable` has to follow.
+    /// Whether the last write was incomplete, in which case `Writable` has to follow.
     pub(super) awaits_room: bool,
     /// The queues that the stream is in.
     pub(super) queued: Queued,

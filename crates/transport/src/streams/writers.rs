@@ -1,4 +1,4 @@
-//! Streams on which the application waits for room to write.
+//! Streams on which the application is waiting for space in the send buffer.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

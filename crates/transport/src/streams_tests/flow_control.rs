@@ -202,7 +202,8 @@ fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
 }
 
 /// RFC 9218 §10: less urgent data does not prevent a more urgent stream from buffering as much as
-/// the connection can send, however long ago it filled the buffer; the reverse does.
+/// the connection can send, however long ago it filled the buffer; more urgent data does limit less
+/// urgent streams.
 #[test]
 fn an_urgent_stream_has_the_send_buffer_for_itself() {
     let mut pair = Pair::new(StreamsConfig { send_buffer: 200_000, ..config() });

@@ -1,4 +1,4 @@
-//! Bulk transfer over a network that loses, reorders, and delays acknowledgments.
+//! Bulk transfer over a network that loses and reorders packets and delays acknowledgments.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ struct Way {
 }
 
 impl Way {
-    /// Sends, loses and reorders packets, and reports their outcome to the sender, which may be
-    /// correct, late, or first loss and then acknowledgment.
+    /// Sends, loses and reorders packets, and reports each packet's outcome to the sender:
+    /// correctly, late, or first as lost and then as acknowledged.
     fn step(&mut self, random: &mut Random, from: &mut Streams, to: &mut Streams, now: Timestamp) {
         let room = 100 + random.below(1200) as usize;
         self.under_way.extend(packet(from, room));

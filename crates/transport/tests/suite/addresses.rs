@@ -63,7 +63,8 @@ fn a_retry_with_a_short_connection_id_is_followed() {
     }
 }
 
-/// Only a Retry token proves that the server has chosen the ID.
+/// A Destination Connection ID of less than eight bytes requires a Retry token, which proves that
+/// the server has chosen the ID.
 #[test]
 fn a_short_connection_id_with_another_token_is_discarded() {
     let ids = [Arc::new(OfLength(6)) as _, Arc::new(OfLength(6)) as _];
@@ -321,7 +322,7 @@ fn keys_of(current: u8, previous: Option<u8>, identity: &str) -> ResetKey {
 
 /// Returns how long a client keeps its connection to a server that has the first key and restarts
 /// with the second; `None` if the connection does not end with a stateless reset. The client sends
-/// packets with this much content.
+/// `length` bytes of stream data.
 fn reset_after(before: ResetKey, after: ResetKey, length: usize) -> Option<Duration> {
     let mut pair = Pair::new(delayed(10, 1));
     pair.restart_server_with(before);

@@ -90,8 +90,8 @@ fn another_key_exchange_group_costs_one_round_trip() {
     }
 }
 
-/// The message length is checked first: neither endpoint buffers more than 64 KiB of such a
-/// message.
+/// The length of a Certificate message is checked first: neither endpoint buffers more than 64 KiB
+/// of it.
 #[test]
 fn certificate_chains_of_more_than_64_kilobytes_are_refused_by_name() {
     let own = identity();

@@ -83,9 +83,9 @@ fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
 }
 
 /// No run waits for a probe timeout that backed off during the loss. Such a wait would last as long
-/// as the silence before it, one second or more. The client's PINGs reduce it to three probe
-/// timeouts or an eighth of the silence (`connection/response_ping.rs`). The slowest run of 200 is
-/// therefore less than a second slower than the median.
+/// as the time without packets before it, one second or more. The client's PINGs reduce it to three
+/// probe timeouts or an eighth of that time (`connection/response_ping.rs`). The slowest run of 200
+/// is therefore less than a second slower than the median.
 fn no_run_is_much_slower_than_the_median(algorithm: Algorithm) {
     let times = completion_times(algorithm);
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);

@@ -102,7 +102,8 @@ fn packets_of_another_version_are_counted() {
     assert_eq!(second.processed, 0);
 }
 
-/// These packets are not delivered to any connection, but they come from the server's address.
+/// Packets with an unknown connection ID are not delivered to any connection, but are counted
+/// because they come from the server's address.
 #[test]
 fn packets_with_an_unknown_connection_id_are_counted() {
     let packets = with_changed(impatient(), |datagram| datagram[ID] ^= 1);
@@ -164,7 +165,7 @@ fn a_version_negotiation_that_is_ignored_is_counted() {
     assert_all_dropped_for(&packets, DropReason::VersionNegotiation, text);
 }
 
-/// The idle timeout may be the shorter one.
+/// The idle timeout may be shorter than the handshake timeout.
 #[test]
 fn an_idle_timeout_during_the_handshake_says_what_arrived() {
     let client = quiet().to_builder().max_idle_timeout(Some(milliseconds(500)));

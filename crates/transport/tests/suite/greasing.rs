@@ -129,8 +129,8 @@ fn a_disabled_spin_bit_shows_nothing() {
     assert!(edges(&seen, Way::ToServer).is_empty() && edges(&seen, Way::ToClient).is_empty());
 }
 
-/// The values come from a separate random source, so everything else is the same with and without
-/// them.
+/// The random header bits come from a separate random source, so everything else is the same with
+/// and without them.
 #[test]
 fn random_bits_change_nothing_else() {
     let times = |config: TransportConfig| -> Vec<(Duration, bool)> {

@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 struct Load {
     connections: usize,
-    /// The time between two requests, for all connections together.
+    /// The time between two requests, over all connections.
     between: Duration,
     /// The time that a host's only thread takes to receive a datagram, and to send one.
     receiving: Duration,
@@ -37,8 +37,8 @@ struct Load {
     turn: usize,
 }
 
-/// Nine tenths of the server's capacity. Each connection makes a request every 2.2 s, and the
-/// buffers hold the datagrams of 1.2 s.
+/// A load of nine tenths of the server's capacity. Each connection makes a request every 2.2 s, and
+/// receiving a full buffer takes 1.2 s.
 const BUSY: Load = Load {
     connections: 600,
     between: Duration::from_micros(3600),
@@ -66,7 +66,7 @@ struct Host {
     peer: SocketAddr,
     /// Datagrams on the wire or in the buffer, with their arrival times.
     buffer: VecDeque<(Timestamp, Vec<u8>)>,
-    /// When the thread will have finished its turn.
+    /// The time at which the thread finishes its turn.
     free: Timestamp,
     load: Load,
     /// The time up to which the host has received all datagrams.
@@ -355,7 +355,7 @@ impl World {
     }
 }
 
-/// Returns a world in which requests have been made for a while, and the time.
+/// Returns the simulation after requests have been made for a while, and the current time.
 fn in_use(load: Load) -> (World, Timestamp) {
     let mut world = World::new(load);
     let now = world.next_request.0 + 500 * load.between;

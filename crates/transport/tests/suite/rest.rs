@@ -173,8 +173,8 @@ fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
     assert!(rested >= milliseconds(70), "{rested:?}");
 }
 
-/// Both endpoints acknowledge immediately in this case, but an acknowledgment must not trigger
-/// another one.
+/// After a long idle period, both endpoints acknowledge immediately, but an acknowledgment must not
+/// trigger another one.
 #[test]
 fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
     let mut pair = Pair::new(delayed(10, 1));

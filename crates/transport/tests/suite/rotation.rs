@@ -191,8 +191,8 @@ fn a_client_without_ids_replaces_the_server_s() {
     rotation.assert_well();
 }
 
-/// The ID of the preferred address, sequence number 1, is replaced together with the others, before
-/// or after the client moves there.
+/// The ID of the preferred address, sequence number 1, is replaced together with the other IDs,
+/// before or after the client moves there.
 #[test]
 fn the_id_of_the_preferred_address_is_replaced() {
     for moment in [15, 25, 35, 45, 55, 65, 500] {

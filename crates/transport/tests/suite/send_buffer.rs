@@ -68,8 +68,8 @@ fn the_buffer_for_a_client_that_does_not_read_follows_the_congestion_window() {
     }
 }
 
-/// Law 8: a writer that waits for room in the send buffer gets an event when the growing congestion
-/// window enlarges it. The server writes once, and after that only on `Event::Writable`.
+/// Law 8: a writer that is waiting for space in the send buffer gets an event when the growing
+/// congestion window enlarges it. The server writes once, and after that only on `Event::Writable`.
 #[test]
 fn a_blocked_writer_gets_an_event_when_the_buffer_grows() {
     let mut pair = Pair::new(path(100_000_000, milliseconds(40)));

@@ -28,7 +28,7 @@ const DELAY: Duration = Duration::from_millis(100);
 const RTT: Duration = Duration::from_millis(200);
 /// The second address of a client that migrates.
 const OTHER_ADDRESS: &str = "10.0.7.1:50000";
-/// The wait after a first failure.
+/// The time from a first failed send to the next attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The size of a transfer: several rounds of slow start.
 const SIZE: usize = 60_000;
@@ -320,7 +320,7 @@ fn is_delayed_only(operation: Operation, fault: Fault, undisturbed: Duration) {
     }
 }
 
-/// Each batch is rejected in some of these ways.
+/// Each batch is rejected in some of the possible ways, which only delays the operation.
 #[test]
 fn a_refused_batch_only_delays_an_operation() {
     every_batch(|operation, side, batch, undisturbed| {

@@ -1,6 +1,6 @@
 //! Tests every limit at its minimum and maximum, one at a time and all together, at either
-//! endpoint. A full exchange still succeeds, and applications that wait for room or for a stream
-//! continue.
+//! endpoint. A full exchange still succeeds, and applications that wait for buffer space or for a
+//! stream continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -354,7 +354,7 @@ impl Exchanges {
         }
     }
 
-    /// Adds the settings at one endpoint, at the other endpoint, and at both.
+    /// Adds exchanges with the settings at the client, at the server, and at both.
     fn add_at_each_end(&mut self, name: &str, settings: &TransportConfig) {
         let default = base().build().unwrap();
         self.add(format!("{name} of the client"), settings, &default);

@@ -83,8 +83,9 @@ impl Dead {
 
 /// After an outage of three seconds, new data soon reaches the client (see `response_ping.rs`). The
 /// client sends its next PING after the longest of 200 ms, three probe timeouts and an eighth of
-/// the silence; the server's response to it arrives a round trip later. The queue to the client may
-/// still be full of earlier datagrams, which delays the response by at most one more round trip.
+/// the time without received packets; the server's response to it arrives a round trip later. The
+/// queue to the client may still be full of earlier datagrams, which delays the response by at most
+/// one more round trip.
 fn continues_after_an_outage(dead: Dead) {
     let outage = seconds(3);
     for seed in 0..100 {

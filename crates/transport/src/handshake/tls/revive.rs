@@ -79,7 +79,7 @@ pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8
 pub(super) struct StandInKey(OnceLock<[u8; 32]>);
 
 impl StandInKey {
-    /// Signs a message; returns `None` if there is no randomness.
+    /// Signs a message; returns `None` if no random bytes are available.
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         if self.0.get().is_none() {
             let mut key = [0; 32];

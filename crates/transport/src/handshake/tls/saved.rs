@@ -37,7 +37,7 @@ pub struct SavedSession {
 }
 
 /// The session in rustls's form, for the configuration with which it was created. It is not stored,
-/// and it is taken by the first connection that resumes the session or any of its clones.
+/// and it is consumed by the first connection that resumes the session or any of its clones.
 #[derive(Clone, Default)]
 pub(super) struct LiveSession(Option<Arc<Live>>);
 
@@ -52,8 +52,8 @@ impl LiveSession {
         Self(Some(Arc::new(Live { made_with: Arc::downgrade(config), session })))
     }
 
-    /// Takes the session, if it was created with this configuration, because rustls does not accept
-    /// another configuration's session.
+    /// Removes and returns the session, if it was created with this configuration, because rustls
+    /// does not accept another configuration's session.
     pub(super) fn take(&self, config: &Arc<ClientConfig>) -> Option<Tls13ClientSessionValue> {
         let live = self.0.as_ref()?;
         if !core::ptr::eq(live.made_with.as_ptr(), Arc::as_ptr(config)) {

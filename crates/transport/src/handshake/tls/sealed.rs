@@ -183,8 +183,8 @@ impl fmt::Debug for TicketKeys {
 
 type Tag = [u8; 16];
 
-/// The time at which a ticket was issued, and the record of used tickets that issued it: the nonce
-/// of the first ticket that was issued with the record.
+/// The time at which a ticket was issued, and an identifier of the record of used tickets that was
+/// active then: the nonce of the first ticket issued under that record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Origin {
     issued: Duration,
@@ -196,7 +196,7 @@ struct Origin {
 struct UsedTickets {
     /// The start of the record: the time when the first ticket was sealed or used. `None` before.
     since: Option<Duration>,
-    /// The mark of the tickets that this record issues; `None` before the first.
+    /// The identifier of this record in the tickets issued under it; `None` before the first.
     issuer: Option<[u8; NONCE_LEN]>,
     window_began: Duration,
     recent: BTreeSet<Tag>,
@@ -209,7 +209,7 @@ impl UsedTickets {
         *self.since.get_or_insert(now)
     }
 
-    /// Issues a ticket with this nonce. Returns the mark of the record.
+    /// Handles the issuing of a ticket with this nonce. Returns the identifier of the record.
     fn issue(&mut self, now: Duration, nonce: [u8; NONCE_LEN]) -> [u8; NONCE_LEN] {
         self.begin(now);
         *self.issuer.get_or_insert(nonce)
@@ -217,9 +217,10 @@ impl UsedTickets {
 
     /// Records a ticket. Returns whether the ticket was certainly not used within the last
     /// [`WINDOW`]. This requires that it is not recorded yet, that there is room to record it, and
-    /// that no use can have preceded the record: the record issued the ticket, or started before
-    /// the ticket was issued, or started at least [`WINDOW`] ago. Times are in whole seconds: a
-    /// ticket from the second in which the record started may be older than the record.
+    /// that no use can have preceded the record: the ticket was issued under this record, or the
+    /// record started before the ticket was issued, or started at least [`WINDOW`] ago. Times are
+    /// in whole seconds: a ticket from the second in which the record started may be older than the
+    /// record.
     fn insert(&mut self, now: Duration, origin: Origin, tag: Tag) -> bool {
         let since = self.begin(now);
         if now.saturating_sub(self.window_began) >= WINDOW {
@@ -249,7 +250,7 @@ pub(super) struct SealedSessions {
     pub(super) keys: TicketKeys,
     pub(super) time: Arc<dyn TimeProvider>,
     pub(super) random: &'static dyn SecureRandom,
-    /// Whether early data is accepted, so that a ticket must not be used twice.
+    /// Whether early data is accepted, in which case a ticket must not be used twice.
     pub(super) is_used_once: bool,
     /// The names that rustls has given to sessions whose tickets are not sent yet, and the tickets.
     pub(super) unsent: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,

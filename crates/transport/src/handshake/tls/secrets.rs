@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Takes the traffic secrets of one connection out of rustls, which passes them only to key logs,
+/// Collects the traffic secrets of one connection from rustls, which passes them only to key logs,
 /// and forwards them to the connection's own key log if that requests them.
 #[derive(Debug)]
 pub(super) struct TrafficSecrets {

@@ -24,7 +24,7 @@ fn export(end: &Handshake, length: usize, label: &[u8], context: Option<&[u8]>) 
     end.session().export_keying_material(&mut output, label, context).ok().map(|()| output)
 }
 
-/// Compares with the client's session, which is rustls's own.
+/// The keying material equals that of the client's session, which is rustls's own.
 #[test]
 fn keying_material_is_that_of_rustls() {
     for suite in [

@@ -10,7 +10,7 @@ pub enum ServerTrust {
     /// found valid is not verified again with the same configuration; everything else, such as
     /// names and times, is checked for each connection.
     Roots(Arc<RootCertStore>),
-    /// All servers are accepted, so that anyone on the path can read and change everything. For
+    /// All servers are accepted, which lets anyone on the path read and change everything. For
     /// tests and measurements only.
     DangerousAnyone,
 }

@@ -39,8 +39,8 @@ fn is_shared(identity: &tests::Identity, settings: [TlsClientSettings; 2]) -> bo
     resumes(&second, &server)
 }
 
-/// This holds even if the server's certificate is correct: the client that received the session did
-/// not verify it.
+/// A session is not resumed by a client that verifies certificates if the client that received it
+/// did not, even if the server's certificate is valid.
 #[test]
 fn a_session_without_verification_is_not_used_with_it() {
     let identity = tests::identity();

@@ -142,8 +142,8 @@ impl ConnectionTickets {
         }
     }
 
-    /// Returns the current time, in seconds since 1970. If there is no clock, the time is 0, so
-    /// that no session is too old.
+    /// Returns the current time, in seconds since 1970. If there is no clock, the time is 0, and no
+    /// session is too old.
     fn now(&self) -> u64 {
         self.config.time_provider.current_time().map_or(0, |now| now.as_secs())
     }

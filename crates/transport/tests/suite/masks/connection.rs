@@ -239,7 +239,7 @@ fn read_at_last(pair: &mut Pair, stream: StreamId) -> Vec<u8> {
     }
 }
 
-/// Longer than the probe timeouts of ten consecutive losses.
+/// The idle timeout, which is longer than the probe timeouts of ten consecutive losses.
 const IDLE: Duration = Duration::from_secs(120);
 
 fn idle_config() -> TransportConfig {

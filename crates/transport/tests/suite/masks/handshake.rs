@@ -17,9 +17,9 @@ use crate::support::{
 const FIRST_TIMEOUT: Duration = Duration::from_millis(999);
 
 /// Both endpoints confirm the handshake. A flight consists of the packets that one endpoint sends
-/// at one time. If part of a flight arrives, the peer's response reveals that the rest is missing,
-/// and the rest is retransmitted (RFC 9002 §6.2.3). Only a completely lost flight costs a probe
-/// timeout, which doubles each time.
+/// at the same time. If part of a flight arrives, the peer's response reveals that the rest is
+/// missing, and the rest is retransmitted (RFC 9002 §6.2.3). Only a completely lost flight costs a
+/// probe timeout, which doubles each time.
 fn handshake(tls: &Tls, mask: u32) {
     let mut pair = Pair::with_tls(delayed(10, 1), quiet(), quiet(), tls);
     lose(&mut pair, mask);

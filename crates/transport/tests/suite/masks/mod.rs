@@ -66,7 +66,7 @@ fn with_masks(name: &str, masks: &[u32], run: impl Fn(u32) + Sync) {
 /// The datagrams of an operation that were sent so far.
 #[derive(Clone, Default)]
 struct Sent {
-    /// The number of datagrams in both directions together.
+    /// The number of datagrams in total, in both directions.
     all: Rc<Cell<u32>>,
     /// The number of datagrams that reached the server.
     to_server: Rc<Cell<u32>>,

@@ -350,8 +350,8 @@ fn perform(operations: &[Operation], gap: Duration, mask: u32) {
     }
 }
 
-/// Returns the times between two operations: in the same datagram, while the first is in transit,
-/// and while its acknowledgment is in transit.
+/// Returns the times between two operations: both are sent in the same datagram, or the second one
+/// begins while the first or its acknowledgment is in transit.
 fn gaps() -> [Duration; 3] {
     [Duration::ZERO, milliseconds(5), milliseconds(15)]
 }

@@ -1,4 +1,4 @@
-//! Invariants that are checked after every instant of each test.
+//! Invariants that are checked at every step of each test.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Pair {
         );
     }
 
-    /// Adds a sent datagram to the digest: its time, direction and length. Its content is omitted,
+    /// Adds a sent datagram to the digest: its time, direction and length. Its payload is omitted,
     /// because it is encrypted with keys that are not derived from the seed.
     pub(super) fn note_digest(&mut self, way: Way, length: usize) {
         let mut hasher = DefaultHasher::new();
