@@ -285,7 +285,8 @@ impl Datagrams {
         Ok(id)
     }
 
-    /// Returns how many bytes wait in both directions, including the overhead of each datagram.
+    /// Returns the total size of the queued datagrams in both directions, in bytes, including the
+    /// overhead of each datagram.
     pub(crate) fn held(&self) -> u64 {
         self.queues.outgoing.cost.saturating_add(self.queues.incoming.cost)
     }
@@ -349,7 +350,7 @@ impl Datagrams {
         self.queues.used()?.outcomes.pop_front()
     }
 
-    /// Returns whether a datagram waits to be sent.
+    /// Returns whether a datagram is waiting to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.queues.outgoing.datagrams.is_empty()
     }
@@ -426,7 +427,7 @@ impl Datagrams {
         assert_eq!(self.next_id, left.saturating_add(waiting), "each has one outcome");
     }
 
-    /// Returns how many datagrams wait in both directions.
+    /// Returns the number of queued datagrams in both directions.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn waiting(&self) -> usize {
         let Queues { outgoing, incoming, .. } = &*self.queues;

@@ -265,8 +265,8 @@ impl Endpoint {
         Received::Connection { handle: ConnectionHandle(index), is_authentic }
     }
 
-    /// Returns the keys of address validation tokens, and `now` by the clock that determines token
-    /// age.
+    /// Returns the keys of address validation tokens, and the current time on the clock that
+    /// determines token age.
     fn token_keys(&self, now: Timestamp) -> (TokenKeys, Timestamp) {
         let shared = self.server.as_ref().and_then(|server| server.shared_tokens.as_ref());
         TokenKeys::choose(shared, &self.token_keys, now)

@@ -83,7 +83,7 @@ pub enum Observation<'a> {
     },
     /// A packet was declared lost.
     PacketLost(LostPacket),
-    /// Recovery's metrics after an event.
+    /// The metrics of loss recovery after an event.
     Metrics(&'a Metrics),
     /// The congestion controller after that event; gives access to controller-specific metrics.
     Controller(&'a dyn Controller),
@@ -262,7 +262,7 @@ pub enum TimerKind {
     Handshake,
     /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
     KeepAlive,
-    /// The next PING from a client that waits for a response from the server.
+    /// The next PING from a client that is waiting for a response from the server.
     ResponsePing,
     /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED frame of a sender that is blocked by flow
     /// control (RFC 9000 §4.1).

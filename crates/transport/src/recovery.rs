@@ -143,7 +143,7 @@ struct PathState {
     last_rate_sample: Option<RateSample>,
     /// The event in which the controller last reduced its window.
     episode_began: u64,
-    /// The number of packets lost in that loss episode that are still missing.
+    /// The number of packets lost in the current loss episode that are still missing.
     still_lost: u64,
 }
 

@@ -64,7 +64,7 @@ pub(crate) trait SpaceState: Sized + 'static {
     /// The state of a space that has ended.
     const ENDED: Self;
 
-    /// Returns the same state, shared by all connections.
+    /// Returns the state of a space that has ended, shared by all connections.
     fn ended() -> &'static Self;
 }
 

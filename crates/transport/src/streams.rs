@@ -119,7 +119,7 @@ struct Queues {
     fresh: Scheduler,
     /// Streams whose application is waiting for space in the send buffer.
     writers: Writers,
-    /// Streams whose application waits for flow control credit.
+    /// Streams whose application is waiting for flow control credit.
     credit: VecDeque<usize>,
     events: Events,
     /// The buffer in which short writes are collected.
@@ -185,7 +185,7 @@ pub(crate) struct Streams {
     unsent: u64,
     /// The number of streams blocked by their own limit.
     blocked: usize,
-    /// The number of streams on which the application waits for data from the peer.
+    /// The number of streams on which the application is waiting for data from the peer.
     awaited: usize,
     /// Whether the frames being received are in a 0-RTT packet.
     is_receiving_early: bool,
@@ -327,8 +327,8 @@ impl Streams {
         }
     }
 
-    /// Returns whether the application waits for data that the peer has to send and may send. An
-    /// application that does not read is not waiting.
+    /// Returns whether the application is waiting for data that the peer has to send and may send.
+    /// An application that does not read is not waiting.
     pub(crate) fn awaits_peer(&self) -> bool {
         let window = self.flow.receive_window();
         self.awaited > 0 && window.received() < window.limit()

@@ -55,7 +55,8 @@ const CLOSE_TIMEOUTS: u32 = 3;
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Returns whether a packet from the peer has been received and authenticated.
+    /// Returns whether the connection is still open and has not received any authenticated packet
+    /// from the peer.
     pub fn is_answered(&self) -> bool {
         self.counters.packets_received > 0
     }

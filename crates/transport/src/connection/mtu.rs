@@ -141,8 +141,8 @@ impl Connection {
     }
 
     /// Handles a filled datagram for the current path with `remaining` bytes left. While probes are
-    /// not allowed yet, the datagram is ignored, because it does not show how much data will remain
-    /// by then: requests that are all sent as early data need no probe.
+    /// not allowed yet, the datagram is ignored: it does not show how much data will remain once
+    /// they are, and requests that are all sent as early data need no probe.
     pub(super) fn on_datagram_filled(&mut self, size: usize, remaining: usize) {
         let is_data = |draft: &Draft| draft.space == SpaceId::Application && draft.is_ack_eliciting;
         let is_full = size >= self.max_datagram_size() && remaining < FULL_WITHIN;

@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Sends probes in `space`. A probe carries new data if there is some, otherwise the data that
+    /// Sends probes in `space`. A probe carries new data if there is any, otherwise the data that
     /// has been unacknowledged the longest (RFC 9002 §6.2.4). Handshake data that fits into two
     /// datagrams is sent in full: packets that repeat one part each may leave out the one part that
     /// never arrives, and the next probe may be seconds away.

@@ -501,7 +501,7 @@ impl Connection {
         self.remote_ids.handshake_id() == source
     }
 
-    /// Returns whether keys for `space` may still become available, so that a packet is early
+    /// Returns whether keys for `space` may still become available, in which case a packet is early
     /// rather than late.
     fn keys_may_come(&self, space: SpaceId) -> bool {
         self.lifecycle.is_handshaking()

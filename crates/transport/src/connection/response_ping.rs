@@ -1,4 +1,4 @@
-//! PINGs from a client that waits for data.
+//! PINGs from a client that is waiting for data.
 //!
 //! A server whose probes were lost is silent until its backed-off probe timer expires (RFC 9002
 //! §6.2.1), and a server whose client was rebound by a NAT sends to the old address. A packet from

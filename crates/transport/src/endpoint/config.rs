@@ -48,9 +48,9 @@ impl ServerConfig {
 }
 
 /// A server's preferred addresses, one per address family: clients migrate to them after the
-/// handshake (RFC 9000 §9.6). The driver has to receive there too, through a socket with another
-/// [`SocketIndex`](crate::SocketIndex) than the address to which clients connect. The default is
-/// none.
+/// handshake (RFC 9000 §9.6). The driver has to receive there too, through a socket whose
+/// [`SocketIndex`](crate::SocketIndex) differs from that of the socket to which clients connect.
+/// The default is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PreferredAddresses {
     /// The preferred address for clients that connect over IPv4.

@@ -249,7 +249,7 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Appends `bytes` with a length prefix of one byte; all parts are shorter than 256 bytes.
+/// Appends `bytes` with a one-byte length prefix; all parts are shorter than 256 bytes.
 fn push_prefixed(plain: &mut Vec<u8>, bytes: &[u8]) {
     plain.push(bytes.len() as u8);
     plain.extend_from_slice(bytes);

@@ -364,7 +364,7 @@ struct Current {
 impl Current {
     /// Returns the same configuration with another policy. rustls does not allow replacing a
     /// configuration's verifier, so the configuration is rebuilt, and settings that nothing in this
-    /// file changes have rustls's default.
+    /// file changes get rustls's defaults.
     fn with_policy(&self, policy: ClientPolicy) -> Result<Self, SessionError> {
         let old = &*self.config;
         let (provider, time) = (old.crypto_provider().clone(), old.time_provider.clone());

@@ -20,7 +20,7 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// Returns the configuration number of new IDs, which never decreases. Once it has increased,
     /// IDs issued earlier can be replaced: see
     /// [`Connection::replace_connection_ids`](crate::Connection::replace_connection_ids). It may
-    /// increase at any time, even between a call of this method and a call of
+    /// increase at any time, even between a call to this method and a call to
     /// [`generate`](Self::generate).
     fn rotation(&self) -> u64 {
         0

@@ -66,9 +66,9 @@ impl Paths {
         self.candidate.as_ref().map(|candidate| candidate.path.address())
     }
 
-    /// Handles a packet from the peer to `local_id` on the candidate; with `is_wanted`, the peer
-    /// uses the path like a current one. Returns whether the candidate can become the current path
-    /// now.
+    /// Handles a packet from the peer to `local_id` on the candidate; `is_wanted` states whether
+    /// the peer uses the path like a current one. Returns whether the candidate can become the
+    /// current path now.
     pub(crate) fn on_candidate_used(&mut self, local_id: ConnectionId, is_wanted: bool) -> bool {
         let Some(candidate) = &mut self.candidate else { return false };
         candidate.path.set_local_id(local_id);

@@ -52,7 +52,7 @@ enum Phase {
     /// SEARCHING: this many probes of the next size were lost.
     Searching { lost: u8 },
     /// SEARCH_COMPLETE since this time. The search is also complete if there is no size to try; the
-    /// state is entered at the next call of [`PathMtu::next_probe`].
+    /// state is entered at the next call to [`PathMtu::next_probe`].
     Complete { since: Timestamp },
 }
 

@@ -109,7 +109,7 @@ pub(super) struct Feedback {
 pub(super) struct Ecn {
     state: EcnState,
     spaces: SpaceStates<SpaceMarks>,
-    /// Packets marked in the current test, and the maximum.
+    /// The number of packets marked in the current test, and its maximum.
     tested: u64,
     allowance: u64,
     test_began: Option<Timestamp>,

@@ -197,7 +197,7 @@ impl Ledger {
         Ok(packet)
     }
 
-    /// Declares lost packet `number`, which was committed but not sent after all; that is not a
+    /// Declares packet `number` lost. It was committed but not sent after all, so its loss is not a
     /// congestion signal. Returns `None` if it is not outstanding.
     pub(super) fn declare_unsent(
         &mut self,

@@ -62,7 +62,8 @@ pub(super) struct LedgerPacket {
     /// Whether the packet's loss is not a congestion signal, because it probes a path or its MTU
     /// (RFC 9000 §14.4) or was sent to an address that the peer had left (§9.4).
     pub(super) is_exempt: bool,
-    /// Whether the packet was sent on a path other than the current one, and counts there.
+    /// Whether the packet was sent on a path other than the current one, and counts toward that
+    /// path.
     pub(super) is_off_path: bool,
     /// Whether the packet was sent with ECT(0).
     pub(super) is_marked: bool,

@@ -228,7 +228,7 @@ impl Streams {
         }
     }
 
-    /// Wakes the application that waits for credit on the stream with `key`, if there is some.
+    /// Wakes the application that is waiting for credit on the stream with `key`, if there is any.
     pub(super) fn wake_stream_for_credit(&mut self, key: usize) {
         let of_connection = self.credit_of_connection();
         let Some(stream) = self.table.get_mut(key).filter(|stream| stream.queued.credit) else {
@@ -462,7 +462,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Reports that a stream is readable, if it is and the application waits for it. Returns
+    /// Reports that a stream is readable, if it is and the application is waiting for it. Returns
     /// whether it was reported.
     pub(super) fn report_readable(&mut self, key: usize) -> bool {
         let Some(stream) = self.table.get_mut(key) else { return false };

@@ -12,7 +12,7 @@ const MAX_STREAMS: u64 = 1 << 60;
 pub(super) struct LocalStreams {
     opened: u64,
     maximum: u64,
-    /// Whether the application was unable to open a stream and waits for the limit to rise.
+    /// Whether the application was unable to open a stream and is waiting for the limit to rise.
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
@@ -34,7 +34,7 @@ impl LocalStreams {
         Some(index)
     }
 
-    /// Sets the peer's limit. Returns whether the application waits for it.
+    /// Sets the peer's limit. Returns whether the application is waiting for it.
     pub(super) fn raise(&mut self, maximum: u64) -> bool {
         let rises = maximum > self.maximum;
         self.maximum = self.maximum.max(maximum.min(MAX_STREAMS));

@@ -8,7 +8,7 @@ pub(super) struct RangeSet {
 }
 
 impl RangeSet {
-    /// Returns whether no offset is in the set.
+    /// Returns whether the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -71,7 +71,7 @@ impl RangeSet {
         }
     }
 
-    /// Returns whether no offset of `range` is in the set.
+    /// Returns whether `range` and the set have no offset in common.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn is_disjoint(&self, range: &Range<u64>) -> bool {
         self.ranges.iter().all(|held| held.end <= range.start || range.end <= held.start)

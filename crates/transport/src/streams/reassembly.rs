@@ -107,7 +107,7 @@ impl Reassembly {
         }
     }
 
-    /// Starts another stream after a call of [`Self::empty`].
+    /// Starts another stream after a call to [`Self::empty`].
     pub(super) fn restart(&mut self) {
         (self.read_offset, self.end) = (0, 0);
     }

@@ -137,7 +137,8 @@ impl ReceivingPart {
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
     }
 
-    /// Returns whether the application waits for data or the end, and more data can be received.
+    /// Returns whether the application is waiting for data or the end, and more data can be
+    /// received.
     pub(super) const fn is_waited_for(&self) -> bool {
         self.awaits_data && self.stopped.is_none() && self.state.takes_data()
     }

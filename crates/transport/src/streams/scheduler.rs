@@ -12,7 +12,7 @@ pub(super) const QUANTUM: u64 = 4800;
 /// occasionally.
 const SPARE_LEVELS: usize = 8;
 
-/// A stream that waits to send.
+/// A stream that is waiting to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WaitingStream {
     /// The stream's key in the table.
@@ -54,7 +54,7 @@ enum SchedulerTurn {
 }
 
 impl Scheduler {
-    /// Returns whether no stream waits.
+    /// Returns whether no stream is waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
@@ -122,8 +122,8 @@ impl Scheduler {
         }
     }
 
-    /// Checks that exactly the streams in `waiting` wait, each in its level, and that the cached
-    /// front is correct.
+    /// Checks that exactly the streams in `waiting` are in the scheduler, each in its level, and
+    /// that the cached front is correct.
     ///
     /// # Panics
     /// If a check fails, which is a bug in this crate.

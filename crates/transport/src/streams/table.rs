@@ -44,7 +44,7 @@ pub(super) struct Queued {
     pub(super) fresh: bool,
     /// Streams that are blocked by their own limit; only counted.
     pub(super) blocked: bool,
-    /// Streams on which the application waits for the peer; only counted.
+    /// Streams on which the application is waiting for the peer; only counted.
     pub(super) awaited: bool,
     /// Streams whose application waits for room to write.
     pub(super) writers: bool,
@@ -95,9 +95,9 @@ impl Stream {
             && self.receive.as_deref().is_none_or(ReceivingPart::is_done)
     }
 
-    /// Returns whether the application waits for data from the peer that is known to be due: later
-    /// data was received, or the final size is known, or this endpoint has finished its request. On
-    /// other streams it is unknown whether the peer has anything to send.
+    /// Returns whether the application is waiting for data from the peer that is known to be due:
+    /// later data was received, or the final size is known, or this endpoint has finished its
+    /// request. On other streams it is unknown whether the peer has anything to send.
     pub(super) fn awaits_peer(&self) -> bool {
         let has_asked = self.send.as_deref().is_some_and(SendingPart::has_sent_end);
         self.receive

@@ -48,8 +48,8 @@ impl Streams {
         self.next_turn().is_some()
     }
 
-    /// Returns the limit that blocks the waiting data; `None` if no data waits, or if some of it
-    /// can be sent.
+    /// Returns the limit that blocks the waiting data; `None` if no data is waiting, or if some of
+    /// it can be sent.
     pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
         if self.has_data_pending() {
             None
@@ -179,8 +179,8 @@ impl Streams {
         self.local.get(direction).pending_blocked().filter(|_| self.peer.are_known)
     }
 
-    /// Writes STREAM frames until the packet is full or no data waits: lost data first, then by
-    /// priority.
+    /// Writes STREAM frames until the packet is full or no data is waiting: lost data first, then
+    /// by priority.
     pub(crate) fn write_stream_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         while let Some((kind, key)) = self.next_turn() {
             let Some(length) = self.write_stream_frame(kind, key, contents) else { return };

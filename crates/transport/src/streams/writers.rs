@@ -43,7 +43,7 @@ impl Writers {
         if may_go(*priority) { level.pop_front() } else { None }
     }
 
-    /// Checks that exactly these streams wait, each once, ordered by priority.
+    /// Checks that exactly these streams are waiting, each once, ordered by priority.
     ///
     /// # Panics
     /// If a check fails, which is a bug in this crate.

@@ -10,8 +10,8 @@ use clearway_network::{Conditions, EcnTreatment, LinkConfig, QueueLimit, Rebind,
 use clearway_transport::{EcnFailure, EcnState, TransportConfig};
 use clearway_units::Rate;
 
-/// Returns conditions with 20 ms and 20 Mbit/s in each direction; datagrams that are queued for
-/// longer than `mark_above` are marked.
+/// Returns link conditions with a delay of 10 ms and a rate of 20 Mbit/s in each direction;
+/// datagrams that are queued for longer than `mark_above` are marked.
 fn conditions(mark_above: Option<Duration>) -> Conditions {
     Conditions {
         delay: milliseconds(10),

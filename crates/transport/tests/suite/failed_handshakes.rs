@@ -117,7 +117,8 @@ fn what_is_not_quic_is_counted() {
     assert_all_dropped_for(&packets, DropReason::Invalid, "did not parse as QUIC");
 }
 
-/// The server forgets its tokens, like two servers behind one address that do not share their keys.
+/// The server forgets its tokens, as happens with two servers behind one address that do not share
+/// their keys.
 #[test]
 fn a_server_that_repeats_retry_is_named() {
     let mut pair = pair(impatient(), Box::new(|_, _, _| true));

@@ -48,7 +48,7 @@ fn failures(pair: &Pair) -> Vec<MigrationFailure> {
     failures.collect()
 }
 
-/// Returns the Destination Connection IDs of the datagrams sent one way on a route.
+/// Returns the Destination Connection IDs of the datagrams sent in one direction on a route.
 fn ids_on(route: &Route, way: Way) -> Vec<Vec<u8>> {
     let datagrams = route.entered.iter().filter(|(_, of, _)| *of == way);
     let mut ids: Vec<_> = datagrams.map(|(_, _, datagram)| datagram[1..9].to_vec()).collect();

@@ -13,8 +13,8 @@ use clearway_transport::{Event, ReadOutcome, Side, TransportConfig};
 use clearway_units::Rate;
 use clearway_wire::Direction;
 
-/// Returns a path with 20 ms and 30 Mbit/s in each direction and a queue of 40 ms. The largest
-/// payload is `mtu` and later changes according to `steps`.
+/// Returns a path with an RTT of 20 ms, a rate of 30 Mbit/s in each direction, and a queue of 40
+/// ms. The largest payload is `mtu` and later changes according to `steps`.
 fn path(mtu: usize, steps: &[(u64, usize)]) -> LinkConfig {
     let step =
         |(after, value): &(u64, usize)| Step { after: milliseconds(*after), value: Some(*value) };

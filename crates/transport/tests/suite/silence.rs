@@ -1,5 +1,5 @@
-//! Tests that a client that waits for data and receives nothing sends PINGs, and that the server
-//! reacts to them.
+//! Tests that a client that is waiting for data and receives nothing sends PINGs, and that the
+//! server reacts to them.
 
 use std::time::Duration;
 

@@ -202,7 +202,7 @@ fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
     }
 }
 
-/// The issuing server's clock was ahead, or this server's clock has gone back.
+/// The issuing server's clock was ahead, or this server's clock was set back.
 #[test]
 fn a_session_from_the_future_is_not_resumed() {
     let site = Site::new();
@@ -243,7 +243,7 @@ fn a_certificate_that_has_expired_since_resumes_nothing() {
     }
 }
 
-/// Without a clock a session has no lifetime.
+/// Without a clock, the lifetime of a session is unknown, so none is issued or resumed.
 #[test]
 fn without_a_clock_no_session_is_issued() {
     let site = Site::new();

@@ -41,7 +41,7 @@ fn root(name: &str) -> (Certificate, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(parameters, key))
 }
 
-/// Returns a self-signed authority that matches by name at most.
+/// Returns a self-signed authority that matches an issuer by name, if at all.
 fn impostor(name: &str) -> Certificate {
     root(name).0
 }
@@ -180,7 +180,7 @@ fn the_search_for_a_path_is_bounded() {
     }
 }
 
-/// Up to the limit, the error describes the defect of the chain.
+/// The error for a chain within the limits describes the chain's defect.
 #[test]
 fn a_wrong_signature_is_called_that() {
     let own = leaf(&localhost(), &root("X").1);
@@ -227,8 +227,8 @@ fn a_thousand_names_under_a_thousand_constraints_are_refused() {
     assert_eq!(signatures, 2);
 }
 
-/// Returns the end of a handshake between a client and a server with these certificates: the server
-/// requires a certificate issued by `ca`.
+/// Returns the outcome of a handshake between a client and a server with these certificates: the
+/// server requires a certificate issued by `ca`.
 fn handshake(
     client: Option<CertifiedKey>,
     server: CertifiedKey,

@@ -52,8 +52,8 @@ const NAME_LEN: usize = 4;
 const NONCE_LEN: usize = 12;
 /// The lifetime of a ticket: the lifetime that rustls advertises to clients.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// The minimum time for which the use of a ticket is recorded. TLS takes a ClientHello for a new
-/// one while its stated ticket age differs from the true one by less than a minute, in either
+/// The minimum time for which the use of a ticket is recorded. TLS considers a ClientHello new
+/// while its stated ticket age differs from the true one by less than a minute, in either
 /// direction.
 const WINDOW: Duration = Duration::from_secs(2 * 60);
 /// The maximum number of used tickets that are recorded in each of two windows.

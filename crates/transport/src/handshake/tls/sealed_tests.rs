@@ -12,7 +12,7 @@ fn of_another(issued: Duration) -> Origin {
     Origin { issued, issuer: [9; NONCE_LEN] }
 }
 
-/// Returns a record that has issued a ticket, and the origin of its tickets.
+/// Returns a record under which a ticket was issued, and the origin of its tickets.
 fn record() -> (UsedTickets, Origin) {
     let mut used = UsedTickets::default();
     let issuer = used.issue(NOW, [3; NONCE_LEN]);

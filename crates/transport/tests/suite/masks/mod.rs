@@ -38,7 +38,7 @@ fn every_mask() -> Vec<u32> {
     (0..1 << DATAGRAMS).collect()
 }
 
-/// Returns every subset of the first five datagrams, and every pair of the ten.
+/// Returns every subset of the first five datagrams, and every pair of the first ten.
 fn quick_masks() -> Vec<u32> {
     let is_quick = |mask: &u32| *mask < 1 << QUICK_DATAGRAMS || mask.count_ones() <= 2;
     every_mask().into_iter().filter(is_quick).collect()

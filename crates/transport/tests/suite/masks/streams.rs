@@ -11,7 +11,7 @@ use crate::support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
 
 /// The number of bytes written before the first operation, and by each write.
 const WRITTEN: usize = 3000;
-/// The reliable sizes of a partial reset and of a later one, which is smaller and has fewer
+/// The reliable sizes of a partial reset, and of a later one that is smaller and covers fewer
 /// packets.
 const RELIABLE: [u64; 2] = [1500, 500];
 /// The receiving endpoint's limits. The second write exceeds them.
@@ -307,7 +307,7 @@ impl Run {
         self.check_rest(&text);
     }
 
-    /// Checks that nothing is in flight or waits to be sent, and that everything has arrived.
+    /// Checks that nothing is in flight or waiting to be sent, and that everything has arrived.
     fn check_rest(&mut self, text: &str) {
         let client = self.pair.client().statistics().bytes_in_flight;
         let server = self.pair.server().statistics().bytes_in_flight;

@@ -105,8 +105,8 @@ const UNKNOWN: Version = Version(0x1a2a_3a4a);
 
 type Make = fn(&Scene) -> Option<Vec<u8>>;
 
-/// A row of the table: the packet, the sections, its sender, and its effect in each state; `None`
-/// where the packet cannot exist.
+/// A row of the table: the packet, the RFC sections, its sender, and its effect in each state;
+/// `None` where the packet cannot exist.
 type Row = (&'static str, &'static str, Make, [Option<Effect>; 8]);
 
 const fn dropped(reason: DropReason) -> Option<Effect> {
