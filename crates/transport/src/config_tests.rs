@@ -10,8 +10,8 @@ fn error(set: impl FnOnce(TransportConfigBuilder) -> TransportConfigBuilder) -> 
     set(TransportConfig::builder()).build().unwrap_err()
 }
 
-/// For each setting, values just outside its limits are errors that name it, and values at its
-/// limits are accepted.
+/// For each setting, values just outside its limits cause errors that name the setting, and values
+/// at its limits are accepted.
 #[test]
 fn each_setting_is_checked() {
     type Set = fn(TransportConfigBuilder, u64) -> TransportConfigBuilder;

@@ -516,8 +516,8 @@ fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §19.16: a peer can retire only IDs that were issued to it, so a packet full of such
-/// frames cannot make this endpoint issue IDs without bound.
+/// RFC 9000 §19.16: a peer can retire only IDs that were issued to it, so a packet full of
+/// RETIRE_CONNECTION_ID frames cannot make this endpoint issue IDs without bound.
 #[test]
 fn retiring_faster_than_ids_are_given_is_a_violation() {
     let mut wire = Wire::new();

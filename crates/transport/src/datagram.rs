@@ -94,7 +94,7 @@ pub(crate) struct DatagramsConfig {
 /// The capacity of a datagram queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueLimits {
-    /// The maximum sum of the payloads, plus 64 bytes for each datagram.
+    /// The maximum total size of the payloads plus 64 bytes per datagram, in bytes.
     pub(crate) bytes: u64,
     /// The maximum number of datagrams.
     pub(crate) datagrams: usize,

@@ -56,7 +56,7 @@ pub enum Event {
     /// The outcome of an unreliable datagram (RFC 9221 §5.2), if
     /// [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices) is enabled.
     DatagramSettled {
-        /// The datagram, as `send_datagram` returned it.
+        /// The ID of the datagram, as returned by `send_datagram`.
         id: DatagramId,
         /// The outcome.
         outcome: DatagramOutcome,

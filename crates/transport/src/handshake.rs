@@ -373,8 +373,8 @@ impl Handshake {
             && self.streams.get(space).as_deref().is_some_and(CryptoStream::has_pending)
     }
 
-    /// Returns the peer's progress in `space`: the end offsets of the received TLS messages and of
-    /// those that could be read.
+    /// Returns the peer's progress in `space`: the end offset of the TLS bytes received, and that
+    /// of the bytes read in order.
     pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
         let stream = self.streams.get(space).as_deref();
         stream.map_or((0, 0), |stream| (stream.received_end(), stream.read_offset()))

@@ -40,9 +40,9 @@ pub enum Observation<'a> {
     /// receives a Version Negotiation packet, and again when the server switches to another
     /// version.
     VersionInformation {
-        /// The versions that the client supports, the preferred one first; empty at the server.
+        /// The versions that the client supports, the preferred one first; empty on the server.
         client: &'a [Version],
-        /// The versions that the server supports; at the client, those listed in a Version
+        /// The versions that the server supports; on the client, those listed in a Version
         /// Negotiation packet.
         server: &'a [Version],
         /// The chosen version; `None` if there is no common version.
@@ -61,7 +61,7 @@ pub enum Observation<'a> {
     /// A client's early data was rejected: its 0-RTT packets are abandoned, and their contents are
     /// retransmitted (RFC 9001 §4.6.2).
     EarlyDataRejected,
-    /// The application protocol was agreed on.
+    /// The application protocol was negotiated.
     ApplicationProtocol(&'a [u8]),
     /// The connection changed state.
     StateUpdated(ConnectionState),

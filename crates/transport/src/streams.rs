@@ -90,8 +90,9 @@ const STREAM_STATE: u64 = 512;
 /// and one for window growth.
 const WINDOWS_KEPT: u64 = 4;
 
-/// The send buffer does not shrink below this with the window, so that a connection that has just
-/// started, or has lost many packets, does not wake its writers for a few packets.
+/// The size below which the send buffer does not shrink with the window, in bytes, so that a
+/// connection that has just started, or has lost many packets, does not wake its writers for a few
+/// packets.
 const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
 /// The maximum free buffer space that a blocked writer waits for, in bytes, so that it is not woken
@@ -181,7 +182,7 @@ pub(crate) struct Streams {
     queues: OnDemand<Queues>,
     /// The maximum number of bytes kept for streams of a stream's priority and higher.
     send_buffer: u64,
-    /// Written bytes on all streams that were never sent.
+    /// Bytes that were written on all streams but never sent.
     unsent: u64,
     /// The number of streams blocked by their own limit.
     blocked: usize,
@@ -304,7 +305,7 @@ impl Streams {
         }
     }
 
-    /// Returns whether there are events for the application, perhaps of streams that have ended
+    /// Returns whether there are events for the application, possibly about streams that have ended
     /// since.
     pub(crate) fn has_events(&self) -> bool {
         !self.queues.events.is_empty()

@@ -176,9 +176,9 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The maximum size of received unreliable datagrams that are buffered for the application, in
-    /// bytes; each counts 64 bytes in addition to its payload. On overflow the oldest are dropped.
-    /// 1 MiB by default.
+    /// The maximum total size of the received unreliable datagrams that are buffered for the
+    /// application, in bytes; each counts 64 bytes in addition to its payload. On overflow the
+    /// oldest are dropped. 1 MiB by default.
     pub fn datagram_receive_buffer(mut self, value: u64) -> Self {
         self.config.datagram_receive_buffer = value;
         self
@@ -191,8 +191,8 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The maximum size of queued unreliable datagrams, in bytes; each counts 64 bytes in addition
-    /// to its payload. 1 MiB by default.
+    /// The maximum total size of the queued unreliable datagrams, in bytes; each counts 64 bytes in
+    /// addition to its payload. 1 MiB by default.
     pub fn datagram_send_buffer(mut self, value: u64) -> Self {
         self.config.datagram_send_buffer = value;
         self

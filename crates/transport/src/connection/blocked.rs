@@ -22,7 +22,7 @@ const PART_OF_IDLE_TIMEOUT: u32 = 3;
 /// The state that determines the next interval.
 #[derive(Debug, Default)]
 pub(super) struct BlockedTimer {
-    /// The number of times that the frame was sent since a limit was last received.
+    /// The number of times that the frame has been sent since a limit was last received.
     repeated: u32,
 }
 

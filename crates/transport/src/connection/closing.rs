@@ -55,14 +55,13 @@ const CLOSE_TIMEOUTS: u32 = 3;
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Returns whether the connection is still open and has not received any authenticated packet
-    /// from the peer.
+    /// Returns whether a packet from the peer has been received and authenticated.
     pub fn is_answered(&self) -> bool {
         self.counters.packets_received > 0
     }
 
-    /// Returns whether the connection has not ended and no packet from the peer has been
-    /// authenticated yet.
+    /// Returns whether the connection is still open and has not received any authenticated packet
+    /// from the peer.
     pub fn is_unanswered(&self) -> bool {
         !self.is_answered() && !self.lifecycle.is_closed()
     }
@@ -88,7 +87,7 @@ impl Connection {
     }
 
     /// Ends the connection immediately and without a CONNECTION_CLOSE, after
-    /// [`close_after_panic`](Self::close_after_panic) or a later step panicked too.
+    /// [`close_after_panic`](Self::close_after_panic) or a later step has panicked too.
     pub fn abandon_after_panic(&mut self, now: Timestamp, reason: &'static str) {
         self.abandon(now, ConnectionError::TransportError(TransportError::internal(reason)));
     }
@@ -315,11 +314,10 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Returns whether the next CONNECTION_CLOSE is sent after the client's last handshake
-    /// messages, as far as the server has not acknowledged them. With these messages, the server
-    /// can complete the handshake and decrypt 1-RTT packets, the only ones that carry the
-    /// application's error code. CONNECTION_CLOSE in a Handshake packet would end the handshake
-    /// instead.
+    /// Returns whether the next CONNECTION_CLOSE is sent after those of the client's last handshake
+    /// messages that the server has not acknowledged. With these messages, the server can complete
+    /// the handshake and decrypt 1-RTT packets, the only ones that carry the application's error
+    /// code. CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };
         *rounds < COMPLETING_ROUNDS

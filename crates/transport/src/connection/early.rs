@@ -78,8 +78,8 @@ impl Connection {
         is_early || self.handshake.protection().can_seal(space)
     }
 
-    /// Offers early data at the start of a client's handshake, if it has the keys: the remembered
-    /// parameters limit it.
+    /// Offers early data at the start of a client's handshake if its keys are available, within the
+    /// limits of the remembered parameters.
     pub(super) fn offer_early_data(&mut self, now: Timestamp) {
         if self.side.is_server() || !self.handshake.protection().has_early() {
             return;

@@ -110,7 +110,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Validates the server's preferred address at a client whose handshake is confirmed, and
+    /// Validates the server's preferred address on a client whose handshake is confirmed, and
     /// migrates there (§9.6.1).
     pub(super) fn follow_preferred_address(&mut self, now: Timestamp) {
         let Some(preferred) = self.peer.parameters.preferred_address.as_deref().copied() else {

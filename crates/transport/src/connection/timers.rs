@@ -68,8 +68,8 @@ impl IdleTimer {
         self.last_activity
     }
 
-    /// Returns how long nothing had been received when the last ack-eliciting packet was sent; zero
-    /// if a packet has been received since.
+    /// Returns the time for which nothing had been received when the last ack-eliciting packet was
+    /// sent; zero if a packet has been received since.
     pub(super) fn silence(&self) -> Duration {
         self.last_activity.saturating_since(self.last_received)
     }

@@ -85,8 +85,8 @@ mod tests {
         ResetToken::new([0xab; 16])
     }
 
-    /// RFC 9000 §10.3, §10.3.3: at least 21 bytes, smaller than the packet that triggered it, and
-    /// like a short header.
+    /// RFC 9000 §10.3, §10.3.3: a stateless reset has at least 21 bytes, is smaller than the packet
+    /// that triggered it, and looks like a short header packet.
     #[test]
     fn a_reset_looks_like_a_packet_and_is_smaller_than_what_caused_it() {
         let mut random = Random::from_number(1);

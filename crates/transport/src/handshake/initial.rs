@@ -1,5 +1,5 @@
 //! Protection with keys that anyone on the path can compute, for Initial packets (RFC 9001 §5.2)
-//! and Retry packets (§5.8), with the constants of its version (RFC 9369 §3.3).
+//! and Retry packets (§5.8), with the constants of the packet's version (RFC 9369 §3.3).
 
 use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::{ConnectionId, Version};

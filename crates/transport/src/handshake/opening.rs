@@ -79,7 +79,8 @@ impl Opening {
         }
     }
 
-    /// Returns the version to negotiate, once enough of the client's first message was received.
+    /// Returns the version to negotiate, once enough of the client's first message has been
+    /// received.
     fn choose(&self) -> Option<Version> {
         match self.sessions.find_parameters(&self.received) {
             HelloParameters::Incomplete if self.received.len() <= MAX_RECEIVED => None,

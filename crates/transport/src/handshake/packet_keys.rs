@@ -50,7 +50,7 @@ static CHACHA20_CIPHER: Cipher = Cipher {
 };
 
 impl Cipher {
-    /// Returns the cipher for a suite; `None` if QUIC does not use the suite here.
+    /// Returns the cipher for a suite; `None` if this crate does not support the suite.
     pub(super) fn of(suite: CipherSuite) -> Option<&'static Self> {
         match suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(&AES_128_CIPHER),

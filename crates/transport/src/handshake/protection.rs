@@ -34,8 +34,7 @@ pub(crate) struct Protection {
     first_application: Option<PacketNumber>,
     /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
     is_handshake_complete: bool,
-    /// The number of received packets that failed authentication, counting all keys together
-    /// (§6.6).
+    /// The number of received packets that failed authentication, over all keys (§6.6).
     authentication_failures: u64,
     probe_timeout: Duration,
     update_after: Option<u64>,

@@ -381,8 +381,8 @@ impl From<EncryptedClientHelloError> for SessionError {
     }
 }
 
-/// An error: keying material cannot be exported, because the handshake is incomplete or the
-/// requested length cannot be derived.
+/// The error returned when keying material cannot be exported, because the handshake is incomplete
+/// or the requested length cannot be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportError;
 

@@ -79,7 +79,7 @@ pub(crate) struct LocalIds {
 }
 
 impl LocalIds {
-    /// Starts with the Source Connection ID of the handshake: sequence number 0.
+    /// Creates the set with the Source Connection ID of the handshake, which has sequence number 0.
     pub(crate) fn new(
         generator: Arc<dyn ConnectionIdGenerator>,
         reset_key: &ResetKey,

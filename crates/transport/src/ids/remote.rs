@@ -302,7 +302,7 @@ impl RemoteIds {
         self.active.iter().skip(1).any(|known| known.elsewhere.is_none())
     }
 
-    /// Returns the position of the ID that is used at `remote`, or of a spare one.
+    /// Returns the position of the ID for the path `remote`, or of a spare one.
     fn position_for(&self, remote: PathAddress) -> Option<usize> {
         let find = |wanted: Option<PathAddress>| {
             let mut others = self.active.iter().enumerate().skip(1);

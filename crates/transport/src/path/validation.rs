@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// The maximum number of challenges in one validation. Since the intervals double, it is reached
-/// only if the first is shorter than 6 ms.
+/// The maximum number of challenges in one validation. Since the intervals double, this number is
+/// reached only if the first interval is shorter than 6 ms.
 const MAX_CHALLENGES: usize = 10;
 /// Validation takes at least this many probe timeouts of the new path, which has no RTT estimate yet (§8.2.4).
 const TIMEOUTS: u32 = 3;

@@ -32,9 +32,9 @@ pub(crate) struct AckOutcome {
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
-    /// Whether any of them is ack-eliciting and had not been declared lost. The acknowledgment of a
-    /// lost packet shows when that packet arrived, not the round-trip time of a later one that is
-    /// not ack-eliciting.
+    /// Whether any of the packets is ack-eliciting and had not been declared lost. The
+    /// acknowledgment of a lost packet shows when that packet arrived, not the round-trip time of a
+    /// later one that is not ack-eliciting.
     ack_eliciting: bool,
     /// The packet whose number is the frame's Largest Acknowledged, if it was outstanding when the
     /// frame arrived.

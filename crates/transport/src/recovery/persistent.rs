@@ -17,7 +17,8 @@ const THRESHOLD: u32 = 3;
 pub(super) struct PersistentCongestion {
     /// The time of the first RTT sample. Packets sent before that are not evidence.
     first_sample_at: Option<Timestamp>,
-    /// Packets below this index were part of a period that was declared already.
+    /// Packets below this index were part of a period that was already declared persistent
+    /// congestion.
     boundary: SendIndex,
     /// The send time of the first ack-eliciting packet of the current run of lost packets: nothing
     /// sent since then was acknowledged.

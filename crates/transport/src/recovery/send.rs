@@ -166,9 +166,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Handles a last staged packet that was not sent because its datagram exceeds the interface
-    /// MTU. It is declared lost, which is not a congestion signal, and an acknowledgment of it is
-    /// not accepted.
+    /// Handles the failure to send the last staged packet because its datagram exceeds the
+    /// interface MTU. The packet is declared lost, which is not a congestion signal, and an
+    /// acknowledgment of it is not accepted.
     ///
     /// # Errors
     /// Returns INTERNAL_ERROR if the ledger is inconsistent.

@@ -186,8 +186,8 @@ impl ReceivedPackets {
     }
 
     /// Applies the peer's ACK_FREQUENCY `frame` (draft-ietf-quic-ack-frequency §4), whose policy is
-    /// `requested`. An obsolete frame is ignored. A packet that already waits to be acknowledged
-    /// does not wait longer because of this.
+    /// `requested`. An obsolete frame is ignored. A packet that is already waiting to be
+    /// acknowledged does not wait longer because of this.
     pub(crate) fn on_frequency(&mut self, frame: &frame::AckFrequency, requested: AckPolicy) {
         if self.frequency_sequence.is_some_and(|newest| frame.sequence <= newest) {
             return;

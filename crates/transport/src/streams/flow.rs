@@ -227,7 +227,7 @@ impl ReceiveWindow {
     }
 
     /// Sets the maximum size of the window. A larger window shrinks to that; the limit stays until
-    /// enough was consumed.
+    /// enough has been consumed.
     pub(super) fn limit_window(&mut self, max_window: u64) {
         self.max_window = max_window;
         self.window = self.window.min(max_window);
@@ -306,8 +306,8 @@ impl ConnectionFlow {
         self.pending_max_data |= self.receive.replenish();
     }
 
-    /// Keeps the window 1.5 times as large as any stream's, so that one stream alone cannot use it
-    /// up.
+    /// Keeps the window at least 1.5 times as large as any stream's, so that one stream alone
+    /// cannot use it up.
     pub(super) fn fit_stream_window(&mut self, window: u64) {
         self.receive.grow(window.saturating_add(window / 2));
     }

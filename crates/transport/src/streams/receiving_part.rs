@@ -399,9 +399,9 @@ impl ReceivingPart {
     }
 
     /// Raises the limit by the bytes consumed since the last update, however few, because the
-    /// application waits for data that the peer may have no credit to send. Other streams may hold
-    /// the rest of the connection's window, and a receiver must not wait for STREAM_DATA_BLOCKED or
-    /// DATA_BLOCKED (RFC 9000 §4.1).
+    /// application is waiting for data that the peer may have no credit to send. Other streams may
+    /// hold the rest of the connection's window, and a receiver must not wait for
+    /// STREAM_DATA_BLOCKED or DATA_BLOCKED (RFC 9000 §4.1).
     pub(super) fn replenish_peer(&mut self, connection: &mut ConnectionFlow) {
         if self.is_waited_for() {
             self.pending_limit |= self.window.replenish() && self.needs_limit();

@@ -354,7 +354,8 @@ fn a_server_that_restarts_with_its_ticket_keys_sends_stateless_resets() {
     assert!(after_all.is_some_and(|after| after < milliseconds(500)), "{after_all:?}");
 }
 
-/// The keys change while the server is running, and it restarts with both.
+/// The keys change while the server is running, and it restarts with the current and the previous
+/// ones.
 #[test]
 fn connections_from_before_a_change_of_ticket_keys_are_reset() {
     let keys = TicketKeys::new(&[1; 32]);

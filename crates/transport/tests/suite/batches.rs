@@ -9,7 +9,7 @@ use clearway_network::LinkConfig;
 use clearway_transport::Side;
 use clearway_wire::{Direction, StreamId};
 
-/// The sizes of three responses, and their priorities: two take turns, and the other is sent first.
+/// The sizes of three responses, and their priorities: two take turns, and the third is sent first.
 const ANSWERS: [(usize, i32); 3] = [(300_000, 0), (200_000, 0), (40_000, 1)];
 
 /// Returns everything that the server has sent by the time the client has received all responses.

@@ -26,8 +26,8 @@ fn old_ip() -> IpAddr {
     address(CLIENT).ip()
 }
 
-/// Returns a network with 10 ms each way and 4 Mbit/s. After [`GONE_AT`], the client's datagrams
-/// come from another IP address.
+/// Returns a network with a delay of 10 ms each way and a rate of 4 Mbit/s. After [`GONE_AT`], the
+/// client's datagrams come from another IP address.
 fn network(is_replaced: bool) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     // A pair's first datagram is sent at one second.

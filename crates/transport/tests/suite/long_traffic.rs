@@ -43,7 +43,7 @@ fn a_regular_client_always_has_a_valid_token() {
 /// A connection that has ended, on the client and on the server.
 struct Ended {
     handles: [ConnectionHandle; 2],
-    /// How long each endpoint keeps state of the connection; `None` if no state is kept.
+    /// How long each endpoint keeps the state of the connection; `None` if no state is kept.
     until: [Option<Timestamp>; 2],
     /// A late packet from the client of the ended connection.
     late: Vec<u8>,

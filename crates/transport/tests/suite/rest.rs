@@ -85,7 +85,7 @@ fn transfers_go_on_after_a_rest_with_every_controller() {
     }
 }
 
-/// Data that waits on a stream while the connection is compacted is still there afterward.
+/// Data that is waiting on a stream while the connection is compacted is still there afterward.
 #[test]
 fn streams_keep_what_they_have() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -73,7 +73,7 @@ struct Fault {
     /// The number of the first rejected batch.
     batch: usize,
     refusal: Refusal,
-    /// How long the kernel rejects all batches after that.
+    /// How long the kernel rejects all batches after the first rejected one.
     lasts: Duration,
 }
 
@@ -290,7 +290,7 @@ const REFUSALS: [Refusal; 3] = [
     Refusal::TooLarge,
 ];
 
-/// How long batches are rejected: once, and for some time.
+/// For how long batches are rejected: only once, or for some time.
 const LASTING: [Duration; 2] = [Duration::ZERO, Duration::from_millis(290)];
 
 /// Returns by how much a failure that lasts for `lasts` may delay an operation.

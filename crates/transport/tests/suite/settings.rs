@@ -311,8 +311,8 @@ fn act(pair: &mut Pair, applications: &mut [Application; 2]) {
     pair.server_events.retain(|event| matches!(event, Event::Closed(_)));
 }
 
-/// A datagram is rejected for the reason that the settings imply, or it arrives unless the receiver
-/// accepts none.
+/// A datagram is either rejected for the reason that the settings imply or, unless the receiver
+/// accepts none, delivered.
 fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Application; 2]) {
     for sender in [Side::Client, Side::Server] {
         let (end, receiver) = match sender {

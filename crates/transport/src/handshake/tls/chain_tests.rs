@@ -150,7 +150,7 @@ fn certificates_of_one_name_are_limited() {
     assert!(limit(&outcome.unwrap_err()).is_none());
 }
 
-/// The most expensive chain within the limits: three names that lead to each other, with three
+/// The most expensive chain within the limits: three names that form a cycle of issuers, with three
 /// certificates each.
 #[test]
 fn the_search_for_a_path_is_bounded() {

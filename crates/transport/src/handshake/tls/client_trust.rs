@@ -150,7 +150,7 @@ impl ClientPolicy {
         Ok(Self { kind: ClientTrustKind::Unknown, fingerprint })
     }
 
-    /// Returns the same policy with a name, which identifies the policy if it is unknown.
+    /// Returns the same policy with a name. The name alone identifies a user-provided policy.
     pub(super) fn named(&self, name: &[u8]) -> Self {
         let mut hash = Context::new(&SHA256);
         match self.kind {

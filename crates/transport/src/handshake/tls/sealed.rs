@@ -252,7 +252,8 @@ pub(super) struct SealedSessions {
     pub(super) random: &'static dyn SecureRandom,
     /// Whether early data is accepted, in which case a ticket must not be used twice.
     pub(super) is_used_once: bool,
-    /// The names that rustls has given to sessions whose tickets are not sent yet, and the tickets.
+    /// The names that rustls has given to sessions whose tickets have not been sent yet, and the
+    /// tickets.
     pub(super) unsent: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 

@@ -66,7 +66,7 @@ fn datagrams(mask: u32) {
     assert_idle(&mut pair);
 }
 
-/// Returns the pair after the handshake and its consequences are complete.
+/// Returns the pair once the handshake and everything that it triggers are complete.
 fn established(mut pair: Pair) -> Pair {
     pair.establish();
     pair.run_for(seconds(1));

@@ -74,8 +74,8 @@ pub(crate) fn retry(pair: &Pair, first: &[u8]) -> Vec<u8> {
     server.next_reply().expect("a Retry packet").1
 }
 
-/// Returns the stateless reset of the client's server in response to the client's datagram `sent`
-/// (RFC 9000 §10.3).
+/// Returns the stateless reset with which the client's server responds to the client's datagram
+/// `sent` (RFC 9000 §10.3).
 pub(crate) fn stateless_reset(pair: &Pair, sent: &[u8]) -> Vec<u8> {
     let mut server = other_server(pair);
     let received = server.receive(pair.now, arrival(), &mut sent.to_vec());

@@ -105,7 +105,7 @@ impl Stage {
         self.scene.recorded[0].borrow()[0].clone()
     }
 
-    /// Returns the client's last datagram that arrived.
+    /// Returns the last datagram from the client that arrived.
     fn last(&self) -> Option<Vec<u8>> {
         let sent = self.scene.recorded[0].borrow();
         sent.iter().rev().find(|datagram| datagram[0] & 0x80 == 0).cloned()

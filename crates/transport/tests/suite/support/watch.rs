@@ -16,7 +16,7 @@ use super::reliable::{self, Newest, Reliable};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     pub at: Timestamp,
-    /// The endpoint that sent or received it.
+    /// The endpoint that sent or received the packet.
     pub side: Side,
     pub is_sent: bool,
     pub packet_type: PacketType,
@@ -24,8 +24,8 @@ pub struct Packet {
     pub key_phase: bool,
     pub size: usize,
     pub is_probe: bool,
-    /// The types of its frames in order, without PADDING. ACK frames have one type, with or without
-    /// ECN counts.
+    /// The types of the packet's frames in order, without PADDING. ACK frames have one type, with
+    /// or without ECN counts.
     pub frames: Vec<u64>,
 }
 
