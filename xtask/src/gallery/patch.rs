@@ -68,6 +68,7 @@ impl Judge {
                 format!("{name}, {variant}, {controller}")
             }
             Self::Across { property, controller } => format!("across: {property}, {controller}"),
+            Self::Explore { controller, depth: 1 } => format!("explore: {controller}, 1 move"),
             Self::Explore { controller, depth } => format!("explore: {controller}, {depth} moves"),
             Self::Fleet { seeds } => format!("fleet: {seeds} seeds"),
             Self::Test { name, .. } => format!("test: {name}"),

@@ -44,6 +44,9 @@ fn the_search_may_be_a_second_judge() {
     let text = HEADER.replace("Scenario: collapse", "Scenario: collapse\nExplore: 9");
     let patch = parse(Path::new("x.patch"), &text).unwrap();
     assert_eq!(patch.describe_judges(), "collapse, cubic; explore: cubic, 9 moves");
+    let text = HEADER.replace("Scenario: collapse", "Explore: 1");
+    let patch = parse(Path::new("x.patch"), &text).unwrap();
+    assert_eq!(patch.describe_judges(), "explore: cubic, 1 move");
     let text = HEADER.replace("Scenario: collapse", "Explore: 2");
     assert_eq!(parse(Path::new("x.patch"), &text).unwrap().judges.len(), 1);
 }
