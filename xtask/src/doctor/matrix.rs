@@ -60,7 +60,8 @@ impl Row {
         }
         let mut counts: Vec<_> = counts.into_iter().collect();
         counts.sort_by_key(|(_, count)| usize::MAX - count);
-        let words: Vec<_> = counts.iter().map(|(said, count)| format!("{said} {count}")).collect();
+        let words: Vec<_> =
+            counts.iter().map(|(said, count)| format!("{said} ({count})")).collect();
         words.join(", ").replace('_', " ")
     }
 
@@ -88,7 +89,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     for rights in Rights::BOTH {
         let _ = writeln!(
             text,
-            "\n| fault, {} | correct | undecided | wrong | wrong and certain | verdicts |",
+            "\n| fault, {} | correct | undecided | wrong | confidently wrong | verdicts |",
             rights.name()
         );
         let _ = writeln!(text, "|---|---|---|---|---|---|");
@@ -141,8 +142,9 @@ mod tests {
         assert_eq!(score(&rows, Rights::Root), Score { all: 3, right: 2, certainly_wrong: 1 });
         assert_eq!(score(&rows, Rights::User), Score { all: 1, right: 0, certainly_wrong: 0 });
         let text = text(&rows);
-        assert!(text.contains("| no-socket | 2 | 0 | 0 | 1 | no socket 2, no loss 1 |"), "{text}");
-        assert!(text.contains("| no-socket | 0 | 1 | 0 | 0 | unknown 1 |"), "{text}");
+        let with_root = "| no-socket | 2 | 0 | 0 | 1 | no socket (2), no loss (1) |";
+        assert!(text.contains(with_root), "{text}");
+        assert!(text.contains("| no-socket | 0 | 1 | 0 | 0 | unknown (1) |"), "{text}");
         assert!(text.contains("not tried: there is no nft |"), "{text}");
         assert!(text.contains("2 of 3 verdicts with root were correct (66.7 %), 1 were"), "{text}");
     }
