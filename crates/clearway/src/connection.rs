@@ -163,7 +163,7 @@ impl Connection {
     /// Fails if the connection ends.
     ///
     /// # Cancel safety
-    /// If the future is dropped, no stream is opened at the peer.
+    /// If the future is dropped, the peer does not see a new stream.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let id = self.open(Direction::Bidirectional).await?;
         Ok(self.both(id))
@@ -176,7 +176,7 @@ impl Connection {
     /// Fails if the connection ends.
     ///
     /// # Cancel safety
-    /// If the future is dropped, no stream is opened at the peer.
+    /// If the future is dropped, the peer does not see a new stream.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
         let id = self.open(Direction::Unidirectional).await?;
         Ok(SendStream::new(self.reference.clone(), id))

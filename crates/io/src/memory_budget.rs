@@ -182,7 +182,7 @@ impl MemoryBudget {
             held.saturating_add(HANDSHAKE) > self.0.limit || self.lock().shares.exceeds(client);
         if refuses {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%client, held, "client refused: memory is short");
+            tracing::debug!(%client, held, "client refused: memory is low");
         }
         refuses
     }
@@ -235,7 +235,7 @@ impl MemoryBudget {
             tracing::warn!(
                 ?waker,
                 held,
-                "memory is short: closing the connection that uses the most"
+                "memory is low: closing the connection that uses the most"
             );
             waker.wake();
         }

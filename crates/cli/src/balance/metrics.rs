@@ -109,7 +109,7 @@ const OF_SHARD: [OfShard; 5] = [
     (
         "ports_in_use",
         MetricType::Gauge,
-        "Clients that have a source port toward a server without preface",
+        "Clients that have a source port toward a server without a preface",
         |it| it.ports_in_use,
     ),
     (

@@ -76,7 +76,11 @@ fn encode_forwarder(
     let counts = [
         ("cache_hits", "Queries answered from the cache.", forwarder.hits),
         ("cache_misses", "Queries not answered from the cache.", forwarder.misses),
-        ("queries_coalesced", "Misses that waited for an equal query.", forwarder.coalesced),
+        (
+            "queries_coalesced",
+            "Cache misses that waited for an identical query.",
+            forwarder.coalesced,
+        ),
         ("queries_failed", "Queries that no upstream server answered.", forwarder.failures),
         ("queries_refused", "Queries that are not forwarded.", forwarder.rejected),
     ];
@@ -116,8 +120,8 @@ fn encode_upstreams(
     type Read = fn(&UpstreamStatistics) -> u64;
     let counts: [(&str, &str, Read); 3] = [
         ("upstream_queries", "Queries sent to the upstream server.", |it| it.queries),
-        ("upstream_failures", "Queries that it did not answer.", |it| it.failures),
-        ("upstream_probes", "Probes sent while it was down.", |it| it.probes),
+        ("upstream_failures", "Queries that the upstream server did not answer.", |it| it.failures),
+        ("upstream_probes", "Probes sent while the upstream server was down.", |it| it.probes),
     ];
     for (name, help, read) in counts {
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

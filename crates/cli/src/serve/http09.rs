@@ -21,7 +21,7 @@ use crate::http09::{NOT_FOUND, PROTOCOL};
 const MAX_REQUEST: usize = 8 << 10;
 
 /// The reason to log when a response was reset in favor of other responses.
-const SHORT: &str = "reset because memory is short and the client accepts no data";
+const SHORT: &str = "reset because memory is low and the client accepts no data";
 
 /// The served files, and the settings for serving them.
 #[derive(Clone)]

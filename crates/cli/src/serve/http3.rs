@@ -117,7 +117,7 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
 fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
     let path = path.to_owned();
     move || {
-        log.problem(&path, &format!("reset because memory is short and {client} accepts no data"))
+        log.problem(&path, &format!("reset because memory is low and {client} accepts no data"))
     }
 }
 

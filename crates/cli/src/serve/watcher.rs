@@ -173,11 +173,11 @@ impl Level {
                 "at least three quarters: new clients of hosts with more than their share are refused"
             }
             Self::SevenEighths => {
-                "at least seven eighths: the connections that hold the most are closed"
+                "at least seven eighths: the connections that use the most are closed"
             }
         };
         format!(
-            "clearway: connections hold {held} MiB of {limit} MiB (--connection-memory), {measure}"
+            "clearway: connections use {held} MiB of {limit} MiB (--connection-memory), {measure}"
         )
     }
 }
@@ -249,10 +249,10 @@ mod tests {
             (Level::Free, "less than half: nothing is limited"),
             (Level::Half, "at least half: receive windows of hosts"),
             (Level::ThreeQuarters, "at least three quarters: new clients of hosts"),
-            (Level::SevenEighths, "at least seven eighths: the connections that hold the most"),
+            (Level::SevenEighths, "at least seven eighths: the connections that use the most"),
         ] {
             let line = level.line(memory);
-            let amounts = "connections hold 48 MiB of 64 MiB (--connection-memory), ";
+            let amounts = "connections use 48 MiB of 64 MiB (--connection-memory), ";
             assert!(line.contains(&format!("{amounts}{measure}")), "{line}");
         }
     }

@@ -79,9 +79,9 @@ async fn a_reset_for_lack_of_memory_is_reported() {
         }
         let expected = match is_http09 {
             true => {
-                "cannot serve \"/large\": reset because memory is short and the client accepts no data"
+                "cannot serve \"/large\": reset because memory is low and the client accepts no data"
             }
-            false => "cannot serve \"/large\": reset because memory is short and 127.0.0.1:",
+            false => "cannot serve \"/large\": reset because memory is low and 127.0.0.1:",
         };
         tokio::task::block_in_place(|| while !server.error_line().contains(expected) {});
         drop((of_http3, of_http09));

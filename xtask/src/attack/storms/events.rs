@@ -78,7 +78,7 @@ pub(super) fn all() -> Vec<Storm> {
             longest: Duration::from_secs(5),
             lines: &[
                 "(--connection-memory)",
-                "closed: memory is short",
+                "closed: memory is low",
                 "and this connection uses the most",
             ],
             metrics: &[

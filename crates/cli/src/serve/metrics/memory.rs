@@ -58,20 +58,20 @@ impl Collector for Memory {
         let counts = [
             (
                 "windows_limited",
-                "Receive windows limited because memory is short.",
+                "Receive windows limited because memory is low.",
                 connections.windows_limited,
             ),
             (
                 "clients_refused",
-                "Clients refused because memory is short.",
+                "Clients refused because memory is low.",
                 connections.clients_refused,
             ),
             (
                 "connections_closed",
-                "Connections closed because memory is short.",
+                "Connections closed because memory is low.",
                 connections.connections_closed,
             ),
-            ("responses_reset", "Responses reset because memory is short.", content.resets),
+            ("responses_reset", "Responses reset because memory is low.", content.resets),
         ];
         for (name, help, value) in counts {
             encoder

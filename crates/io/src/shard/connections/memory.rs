@@ -9,7 +9,7 @@ use crate::mailbox::ConnectionWaker;
 use crate::memory_budget::{Holding, MemoryBudget};
 
 /// Reason phrase in the CONNECTION_CLOSE frame.
-const REASON: &str = "memory is short, and this connection uses the most";
+const REASON: &str = "memory is low, and this connection uses the most";
 
 /// Closes a connection because memory is low.
 pub(super) fn close(
@@ -21,7 +21,7 @@ pub(super) fn close(
     if let Some(budget) = budget.filter(|_| !connection.is_closed()) {
         budget.on_closed();
         let (remote, held) = (connection.remote_address(), connection.held_bytes());
-        tracing::warn!(parent: span, %remote, held, "closed: memory is short, and this connection uses the most");
+        tracing::warn!(parent: span, %remote, held, "closed: memory is low, and this connection uses the most");
         connection.close_with_internal_error(now, REASON);
     }
 }
