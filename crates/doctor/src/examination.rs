@@ -158,7 +158,7 @@ impl<'a> Examination<'a> {
         let found = rise(readings).unwrap_or_default();
         if found.went_back {
             self.odd(format!(
-                "{label} went backwards: it was reset, or now belongs to another \
+                "the counter \"{label}\" went backwards: it was reset, or now belongs to another \
                 object"
             ));
         }
@@ -218,7 +218,7 @@ impl<'a> Examination<'a> {
     /// Returns the drops with this kernel drop reason as evidence, if they were counted.
     pub(crate) fn reason(&self, name: &str) -> Option<Evidence> {
         let rise = self.span.reason(name)?;
-        Some(evidence(format!("drops on the entire host for reason {name}"), rise))
+        Some(evidence(format!("packets dropped on the entire host for reason {name}"), rise))
     }
 }
 

@@ -319,8 +319,8 @@ impl fmt::Display for Cause {
                  device"
             }
             Self::Undelivered => {
-                "IP received packets and neither delivered nor counted them, as with multicast that \
-                 no socket has joined"
+                "IP received packets and neither delivered nor counted them, as with multicast to \
+                 groups that no socket has joined"
             }
             Self::Reassembly => "fragments were missing, so datagrams could not be reassembled",
             Self::Firewall => "a firewall rule dropped packets",

@@ -28,7 +28,7 @@ impl<'a> Span<'a> {
         if let Some(last) = kept.last() {
             for (part, missing) in [
                 ("the network namespace", last.namespace.seen().is_none()),
-                ("the identifier of the boot", last.boot.seen().is_none()),
+                ("the boot ID", last.boot.seen().is_none()),
             ] {
                 if missing {
                     oddities.push(format!(

@@ -223,7 +223,7 @@ pub enum Certainty {
 /// A counter that rose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The counter's source and name (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
+    /// The counter's source and name (`Udp: RcvbufErrors`, `packets dropped by 0.0.0.0:4433`).
     pub counter: String,
     /// The increase of the counter.
     pub rise: u64,

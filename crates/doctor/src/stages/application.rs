@@ -35,7 +35,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
             (rise, evidence(label, rise))
         };
         let truncated = of("truncated reads", |it| it.truncated);
-        let queue = of("datagrams for which its own queue was full", |it| it.queue_full);
+        let queue = of("datagrams dropped because its own queue was full", |it| it.queue_full);
         // Only one counter supports this, and the application may be wrong.
         for (cause, (lost, evidence)) in
             [(Cause::TruncatedReads, truncated), (Cause::ApplicationQueue, queue)]

@@ -54,7 +54,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, tracked: &Tracked, miss
         vec![
             evidence("drop", tracked.dropped),
             evidence("early_drop", tracked.early_drops),
-            crate::examination::evidence("Ip: received and not delivered", missing),
+            crate::examination::evidence("Ip: packets received but not delivered", missing),
         ],
     );
     examination.find(

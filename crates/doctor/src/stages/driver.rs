@@ -133,7 +133,7 @@ pub(crate) fn rises(
         }
         let readings =
             examination.span.values(|it| statistics(it, name)?.statistics.get(&counter).copied());
-        let label = format!("{name}: {counter} of the driver");
+        let label = format!("{name}: driver counter {counter}");
         let rise = examination.known_rise(&label, &readings).map_or(0, |rise| rise.total);
         let is_xdp = match meaning {
             Meaning::Suspect if rise == 0 => continue,

@@ -61,7 +61,7 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
                 missing,
                 Stage::Netfilter,
                 format!(
-                    "{missing} packets were received and not delivered; a number this small may \
+                    "{missing} packets were received but not delivered; a number this small may \
                      still be in processing"
                 ),
                 Some("more snapshots".to_owned()),
@@ -245,7 +245,7 @@ fn reassembly(examination: &mut Examination<'_>) {
 /// Records missing packets that neither IP nor connection tracking explains. They are attributed to
 /// the firewall, unless a drop reason shows another cause.
 fn rest(examination: &mut Examination<'_>, missing: u64) {
-    let gap = evidence("Ip: received and not delivered", missing);
+    let gap = evidence("Ip: packets received but not delivered", missing);
     let firewall = examination.reason("NETFILTER_DROP");
     let sources = ["IP_INVALID_SOURCE", "IP_LOCAL_SOURCE", "IP_INVALID_DEST", "IP_LOCALNET"];
     let sources: Vec<Evidence> =

@@ -179,7 +179,7 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
         let readings: Vec<Option<u64>> =
             seen.iter().map(|it| it.as_ref()?.get(&key).copied()).collect();
         let (device, parent, _, kind) = key;
-        let label = format!("{device}: drops of {kind}");
+        let label = format!("{device}: packets dropped by {kind}");
         let Some(rise) = examination.known_rise(&label, &readings) else { continue };
         if !rise.is_complete && !rise.went_back {
             let why = format!("{kind} of {device} was not present in all snapshots");

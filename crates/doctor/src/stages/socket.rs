@@ -44,7 +44,7 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Drops {
         if rise.went_back {
             let local = local(examination, key);
             examination.odd(format!(
-                "drops of {local} went backwards: another socket has the same \
+                "the drop counter of {local} went backwards: another socket has the same \
                 key"
             ));
         }
@@ -85,7 +85,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: 
     }
     let unattributed = errors.overflowed.saturating_sub(attributed);
     if unattributed > 0 && !agree(errors.overflowed, attributed) {
-        let queue = unmeasured("a socket that was not seen".to_owned());
+        let queue = unmeasured("an unknown socket".to_owned());
         let mut all = errors.evidence.clone();
         all.extend(examination.reason("SOCKET_RCVBUFF"));
         let certainty = certain_if(false);
@@ -157,7 +157,7 @@ fn worst_first(drops: &Drops) -> Vec<(SocketKey, u64)> {
 
 fn overflow_unmeasured(examination: &mut Examination<'_>, key: SocketKey, lost: u64) {
     let local = local(examination, key);
-    let all = vec![evidence(format!("drops of {local}"), lost)];
+    let all = vec![evidence(format!("packets dropped by {local}"), lost)];
     let cause = Cause::Overflow(unmeasured(local));
     examination.find(Stage::Socket, cause, lost, certain_if(false), all);
 }
@@ -219,7 +219,7 @@ fn overflow(
             Why::Rate | Why::Burst => reader.is_only_thread,
             _ => reader.is_only_thread && reader.are_reads_own,
         };
-    let mut all = vec![evidence(format!("drops of {local}"), lost)];
+    let mut all = vec![evidence(format!("packets dropped by {local}"), lost)];
     all.extend(errors.evidence.iter().cloned());
     all.extend(examination.reason("SOCKET_RCVBUFF"));
     all.extend(observed(&measured, &reader, others_with_room));
@@ -237,7 +237,7 @@ fn observed(measured: &Measured, reader: &reader::Readers, others: u64) -> Vec<E
             format!("milliseconds during which {thread} was prevented from running"),
             milliseconds,
         ),
-        evidence("sockets of the same port with room", others),
+        evidence("other sockets on the same port with room in their buffers", others),
     ]
 }
 

@@ -131,7 +131,7 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
         (_, true) => (0, lost),
         _ => (filtered, rest),
     };
-    let at_sockets = evidence("drops of sockets that no other counter explains", filtered);
+    let at_sockets = evidence("socket drops that no other counter explains", filtered);
     let mut evidence_of_filter = vec![all.clone(), at_sockets];
     evidence_of_filter.extend(filter);
     let certainty = certain_if(agree(by_filter, filtered));

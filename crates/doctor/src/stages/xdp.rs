@@ -181,8 +181,8 @@ fn hidden(
         let is_counted = |name: &String| driver::meaning(name) == Meaning::Xdp;
         match &device.driver {
             _ if device.has_generic_xdp => {
-                let why = "drops of an XDP program outside the driver are only visible in the kernel's \
-                     drop reasons";
+                let why = "packets dropped by an XDP program in generic mode are visible only \
+                     in the kernel's drop reasons";
                 Some((format!("{name}: {why}"), None))
             }
             Reading::Seen(driver) if driver.statistics.keys().any(is_counted) => None,
@@ -190,7 +190,7 @@ fn hidden(
                 Some((format!("{name}: its driver does not count XDP drops"), None))
             }
             Reading::Missing(missing) => {
-                Some(explain(&format!("{name}: drops of its XDP program"), missing))
+                Some(explain(&format!("{name}: packets dropped by its XDP program"), missing))
             }
         }
     };
@@ -225,7 +225,8 @@ fn without_reason(
     if missing == 0 || !is_dropped {
         return 0;
     }
-    evidence.push(crate::examination::evidence("received by devices and not by IP", missing));
+    evidence
+        .push(crate::examination::evidence("packets received by devices but not by IP", missing));
     evidence.extend(dropped);
     missing
 }
