@@ -166,7 +166,7 @@ impl<'de> Deserialize<'de> for Quantity {
             type Value = Quantity;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a text such as \"max_data+1\"")
+                f.write_str("a number, or a string such as \"max_data+1\"")
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {

@@ -35,7 +35,7 @@ impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotQlog => "not a qlog file of JSON text sequences (.sqlog)",
-            Self::NotOfClient => "the qlog file is of a server; a client's is needed",
+            Self::NotOfClient => "the qlog file was recorded by a server; use one from a client",
             Self::NothingSent => {
                 "the qlog file has neither frames with their data (raw.data) nor HTTP/3 frames (http3:frame_created)"
             }

@@ -130,10 +130,10 @@ impl fmt::Display for EndpointError {
         match self {
             Self::NoKeys { level } => {
                 let name = format!("{level:?}");
-                write!(f, "there are no keys for {name} packets at this point of the handshake")
+                write!(f, "there are no keys for {name} packets at this point in the handshake")
             }
             Self::Unencodable => {
-                f.write_str("the packet has no encoding, or is larger than 65,000 bytes")
+                f.write_str("the packet cannot be encoded, or is larger than 65,000 bytes")
             }
             Self::Tls { source } => write!(f, "cannot start TLS: {source}"),
             Self::NoConnectionId => f.write_str("the peer has not issued another connection ID"),

@@ -126,7 +126,7 @@ fn altered_packets_are_sent_as_requested() {
         received.into_iter().filter(|packet| packet.side == Side::Received).collect();
     assert_eq!(received[0].note.as_deref(), Some("the reserved bits are not zero"));
     assert_eq!((received[1].size, received[1].frames.len()), (500, 1));
-    assert_eq!(received[2].note.as_deref(), Some("no key opens the packet"));
+    assert_eq!(received[2].note.as_deref(), Some("no key decrypts the packet"));
     assert_eq!(received[3].frames, [Frame::Ping {}]);
 }
 

@@ -57,7 +57,9 @@ impl Sockets {
     /// Opens another socket to the peer.
     fn open(&mut self) -> io::Result<()> {
         let Some(peer) = self.peer.filter(|_| self.all.len() < MAX_SOCKETS) else {
-            return Err(io::Error::other("there is no peer, or there are too many paths"));
+            return Err(io::Error::other(
+                "the peer's address is unknown, or there are too many paths",
+            ));
         };
         let local: SocketAddr = match peer {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -264,7 +264,7 @@ pub(super) const CHECKS: &[Check] = &[
         "reset-changes-final-size",
         "RFC 9000 §4.5",
         Quic,
-        "RESET_STREAM whose final size is not that of FIN",
+        "RESET_STREAM whose final size differs from that of the FIN",
         || {
             let first = Frame::stream(IGNORED, 0, b"\x21ignored", true);
             let reset = Frame::ResetStream {

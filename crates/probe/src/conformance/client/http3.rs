@@ -344,7 +344,7 @@ pub(super) const CHECKS: &[Check] = &[
         "server-opens-bidi-stream",
         "RFC 9114 §6.1",
         Http3,
-        "a bidirectional stream of the server",
+        "a bidirectional stream opened by the server",
         || {
             Script::http3().stream(1, "x", false).expect({
                 let mut allowed = http3(&["H3_STREAM_CREATION_ERROR"]);

@@ -53,7 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
         "preferred-address-truncated",
         "RFC 9000 §18.2",
         Quic,
-        "a preferred_address that ends in its addresses",
+        "a preferred_address that ends in the middle of its addresses",
         || bytes("preferred_address", &[0; 10]),
     ),
     Check::new(

@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[Check] = &[
         "section-cut",
         "RFC 9204 §4.5.6",
         Http3,
-        "a response that ends in a field name",
+        "a response that ends in the middle of a field name",
         || section(b"\0\0\x27\x05ab"),
     ),
     Check::new(
@@ -51,7 +51,7 @@ pub(super) const CHECKS: &[Check] = &[
         "encoder-duplicate-unknown",
         "RFC 9204 §2.2.3",
         Http3,
-        "a duplicate of an entry of the empty dynamic table",
+        "a Duplicate instruction that refers to the empty dynamic table",
         || instruction(7, b"\0", "QPACK_ENCODER_STREAM_ERROR"),
     ),
     Check::new(

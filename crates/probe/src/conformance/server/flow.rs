@@ -127,7 +127,7 @@ pub(super) const CHECKS: &[Check] = &[
         "stream-id-maximum",
         "RFC 9000 §4.6",
         Quic,
-        "STREAM on the last stream that exists",
+        "STREAM on the stream with the largest possible ID",
         || closed(vec![Frame::stream((1 << 62) - 4, 0, "x", false)], &["STREAM_LIMIT_ERROR"]),
     ),
     Check::new(
@@ -197,14 +197,14 @@ pub(super) const CHECKS: &[Check] = &[
         "final-size-lowered",
         "RFC 9000 §4.5",
         Quic,
-        "STREAM with FIN below data that was sent before",
+        "STREAM with FIN at an offset below data that was sent before",
         || closed(vec![ignored(9, false), Frame::stream(2, 5, "", true)], &["FINAL_SIZE_ERROR"]),
     ),
     Check::new(
         "reset-changes-final-size",
         "RFC 9000 §4.5",
         Quic,
-        "RESET_STREAM whose final size is not that of FIN",
+        "RESET_STREAM whose final size differs from that of the FIN",
         || closed(vec![ignored(9, true), reset(2, 30)], &["FINAL_SIZE_ERROR"]),
     ),
     Check::new(

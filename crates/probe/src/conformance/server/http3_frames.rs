@@ -218,7 +218,7 @@ pub(super) const CHECKS: &[Check] = &[
         "request-canceled",
         "RFC 9114 §4.1.1",
         Http3,
-        "a request that is reset, and another one",
+        "a request that is reset, and then another request",
         || {
             post("/")
                 .step(Step::ResetStream { stream: 0, code: 0x10c.into() })

@@ -45,7 +45,7 @@ pub(super) const CHECKS: &[Check] = &[
         "authority-and-host-differ",
         "RFC 9114 §4.3.1",
         Http3,
-        "a Host that is not :authority",
+        "a Host field that differs from :authority",
         || bad(&[METHOD, SCHEME, AUTHORITY, PATH, ("host", "other.example")]),
     ),
     Check::new(
@@ -225,7 +225,7 @@ pub(super) const CHECKS: &[Check] = &[
         "content-length",
         "RFC 9114 §4.1.2",
         Http3,
-        "a Content-Length that is that of the content",
+        "a Content-Length that matches the content",
         || {
             Script::http3()
                 .headers(
@@ -285,7 +285,7 @@ pub(super) const CHECKS: &[Check] = &[
         "unknown-method",
         "RFC 9114 §4.3.1",
         Http3,
-        "a method that no server knows",
+        "a request with an unknown method",
         || {
             Script::http3()
                 .headers(0, &[(":method", "JUMP"), SCHEME, AUTHORITY, PATH], true)

@@ -63,7 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
         "new-connection-id-reissued",
         "RFC 9000 §19.15",
         Quic,
-        "NEW_CONNECTION_ID twice, with a sequence number for two connection IDs, which may be an error",
+        "NEW_CONNECTION_ID for two connection IDs with one sequence number, which may be an error",
         || {
             Script::quic()
                 .frames(vec![issue(1, 0, &[1; 8]), issue(1, 0, &[2; 8])])
@@ -74,7 +74,7 @@ pub(super) const CHECKS: &[Check] = &[
         "connection-id-with-two-sequences",
         "RFC 9000 §19.15",
         Quic,
-        "NEW_CONNECTION_ID with a connection ID for two sequence numbers, which may be an error",
+        "NEW_CONNECTION_ID for one connection ID with two sequence numbers, which may be an error",
         || {
             Script::quic()
                 .frames(vec![issue(1, 0, &[1; 8]), issue(2, 0, &[1; 8])])

@@ -176,7 +176,7 @@ pub(super) const CHECKS: &[Check] = &[
         "no-limits",
         "RFC 9000 §18.2",
         Quic,
-        "no limits: the server may send no stream data",
+        "limits of 0: the server must not send stream data",
         || {
             let names = ["initial_max_data", "initial_max_streams_bidi", "initial_max_streams_uni"];
             names.iter().fold(Script::quic(), |script, name| script.parameter(name, 0)).step(

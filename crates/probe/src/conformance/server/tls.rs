@@ -102,7 +102,7 @@ pub(super) const CHECKS: &[Check] = &[
         "message-after-client-hello",
         "RFC 8446 §4",
         Quic,
-        "a second TLS message after ClientHello, of an unknown type",
+        "a TLS message of an unknown type after ClientHello",
         || {
             Script::quic()
                 .connect(|it| it.tls.append = Some(b"\xfe\0\0\x01\0".into()))
@@ -180,7 +180,7 @@ pub(super) const CHECKS: &[Check] = &[
         "crypto-after-handshake-in-handshake",
         "RFC 9001 §4.1.3",
         Quic,
-        "CRYPTO that belongs to the next level in a Handshake packet",
+        "CRYPTO data of the next encryption level in a Handshake packet",
         || {
             at(Level::Handshake)
                 .frames_at(

@@ -96,7 +96,7 @@ impl Endpoint {
         if waits && self.early.len() < MAX_EARLY {
             self.early.push((path, packet.to_vec()));
         } else {
-            self.undecipherable(path, packet, "no key opens the packet");
+            self.undecipherable(path, packet, "no key decrypts the packet");
         }
     }
 
