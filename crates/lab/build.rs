@@ -12,7 +12,7 @@ fn main() {
         let folder = scenarios.join(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
         let entries = fs::read_dir(&folder).expect("the folder of scenarios can be read");
-        let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+        let paths = entries.map(|entry| entry.expect("a directory entry can be read").path());
         let is_wanted = |path: &PathBuf| {
             path.is_file()
                 && extension.is_none_or(|it| path.extension().is_some_and(|its| its == it))

@@ -36,8 +36,8 @@ pub(super) struct AcrossCommand {
 
 const AFTER_HELP: &str = "\
 With --json each line has: property (its ID), controllers (those involved), compared (a description), \
-runs (their number), figure (the worst value, null if a run did not finish), unit (share, where 1 is \
-all; index; times; datagrams), at_least and at_most (the bound, null for none), expectations_met, \
+runs (number of runs), figure (the worst value, null if a run did not finish), unit (share, where \
+1 is all; index; times; datagrams), at_least and at_most (the bound, null for none), expectations_met, \
 details (a description), wall_s (real seconds of all its runs).
 
 Examples:

@@ -106,7 +106,8 @@ Disturbances:
                                 for this time, no datagram arrives from the client, the server, or either
   lose, double, corrupt, corrupt-header, delay
                                 the datagram is lost, duplicated, or has a byte changed (or one of its first
-                                20), or arrives 100 ms late; tested only at datagrams (at a time: the server's next)
+                                20), or arrives 100 ms late; tested only at datagrams
+                                (--at time:TIME selects the server's next datagram)
   key-update-client, key-update-server
                                 an endpoint initiates a key update (no effect before the handshake is confirmed)
   reorder                       from then on, a tenth of all datagrams is delayed by a quarter of a round trip

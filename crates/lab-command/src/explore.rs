@@ -44,8 +44,8 @@ pub(super) struct ExploreCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: controller, depth, states, moves, cycles, faults (their number; the search \
-ends after eight), complete (whether all sequences were explored), levels (number of states first \
+With --json each line has: controller, depth, states, moves, cycles, faults (number of faults; the \
+search ends after eight), complete (whether all sequences were explored), levels (number of states first \
 reached after 0, 1, 2 ... moves), violated (a list of property, explanation, window, avoids (whether it \
 starts in congestion avoidance), path), wall_s (real seconds).
 

@@ -55,7 +55,7 @@ pub fn comparison(subject: Subject<'_>) -> Result<Comparison, Inapplicable> {
         plans.push(subject.plan_for(twin, tapped, 0..1));
         taps.push(tap);
     }
-    let compared = "batches, each or all at once";
+    let compared = "batches, acting per datagram or batch";
     Ok(Comparison::new(Property::M4, compared, plans, move |runs| {
         let seen = runs.iter().zip(&taps).map(|(runs, tap)| Seen {
             took: runs.first().and_then(|run| time(run, 0)),

@@ -38,7 +38,7 @@ fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
         property: Property::M2,
         figure: deviation(larger, time),
         bound: BOUND,
-        details: format!("{}, with larger datagrams {}", text(time), text(larger)),
+        details: format!("{}; with larger datagrams: {}", text(time), text(larger)),
     }
 }
 

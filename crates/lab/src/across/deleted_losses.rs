@@ -53,13 +53,13 @@ fn judge(
         (Some(_), None) => None,
     };
     let figures = with_some.iter().map(|(_, time)| later(time)).collect::<Option<Vec<_>>>();
-    let times = with_some.iter().map(|(end, time)| format!("until {end:?} {}", text(*time)));
+    let times = with_some.iter().map(|(end, time)| format!("until {end:?}: {}", text(*time)));
     let times = times.collect::<Vec<_>>().join(", ");
     Verdict {
         property: Property::M7,
         figure: figures.and_then(|figures| figures.into_iter().reduce(f64::max)),
         bound: BOUND,
-        details: format!("with all losses {}, with losses {times}", text(with_all)),
+        details: format!("with all losses: {}; with losses {times}", text(with_all)),
     }
 }
 

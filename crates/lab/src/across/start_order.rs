@@ -57,7 +57,7 @@ fn judge(one: &Times, other: &Times) -> Verdict {
             property: Property::M9,
             figure: deviation(longer, shorter),
             bound: BOUND,
-            details: format!("median of the {which} {} and {}", text(one), text(other)),
+            details: format!("median of the {which} flow: {} and {}", text(one), text(other)),
         }
     };
     let first = verdict("first", &one.first, &other.first);

@@ -40,7 +40,7 @@ fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdi
         property: Property::M1,
         figure: deviation(slower, time.map(|time| time * factor)),
         bound: BOUND,
-        details: format!("{}, {factor} times slower {}", text(time), text(slower)),
+        details: format!("{}; {factor} times slower: {}", text(time), text(slower)),
     }
 }
 

@@ -112,7 +112,7 @@ impl Verdict {
         let count = verdicts.len();
         let mut worst = verdicts.pop()?;
         if let Some(middle) = middle.filter(|_| count > 2) {
-            worst.details += &format!("; the median of {count}: {middle}");
+            worst.details += &format!("; median of {count} results: {middle}");
         }
         Some(worst)
     }

@@ -358,5 +358,5 @@ fn pool(servers: &Servers) -> Pool {
 fn reversed(servers: &Servers) -> Pool {
     let mut described = servers.described();
     described.reverse();
-    servers.pool(described).expect("as in the other order")
+    servers.pool(described).expect("the order of the servers does not affect validity")
 }

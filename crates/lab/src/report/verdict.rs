@@ -91,7 +91,8 @@ impl Judge<'_> {
         bound("the 99th percentile", expectations.p99_within, statistics.p99);
         if let Some(least) = expectations.floor_reached {
             let share = statistics.floor_reached;
-            let expected = format!("the window's floor reached in {} of runs", percent_text(least));
+            let expected =
+                format!("the window reaches its floor in at least {} of runs", percent_text(least));
             let shortfall = (share < least).then(|| percent_text(share));
             verdicts.push(Verdict::new(expected, shortfall));
         }

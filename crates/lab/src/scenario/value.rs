@@ -112,10 +112,10 @@ written! {
     /// The size of a queue in bandwidth-delay products.
     Products(f64),
     |_: &str| Err::<f64, _>("a number without quotes is expected"),
-    "a number above 0, at most 1000",
+    "a number greater than 0 and at most 1000",
     fn visit_f64<E: Error>(self, value: f64) -> Result<Products, E> {
         let is_allowed = value > 0.0 && value <= MOST_PRODUCTS;
-        let error = || format_args!("{value} is not a number above 0, at most {MOST_PRODUCTS}").to_string();
+        let error = || format_args!("{value} is not greater than 0 and at most {MOST_PRODUCTS}").to_string();
         if is_allowed { Ok(Products(value)) } else { Err(E::custom(error())) }
     },
     fn visit_i64<E: Error>(self, value: i64) -> Result<Products, E> {

@@ -89,7 +89,7 @@ fn settings_that_make_no_sense() {
     );
     check(
         "[network]\nrate = \"1mbit\"\nqueue = { bdp = -1 }",
-        "test.toml:7:17: -1 is not a number above 0, at most 1000",
+        "test.toml:7:17: -1 is not greater than 0 and at most 1000",
     );
     check(
         "[network]\nloss = [{ random = \"1%\" }, { for = \"2s\" }]",

@@ -57,7 +57,7 @@ fn judge(shares: &[Option<(u64, u64)>], is_logged: bool) -> Verdict {
         property: Property::Fc,
         figure: Some(sum(|it| it.0) / sum(|it| it.1)).filter(|ratio| ratio.is_finite()),
         bound: if is_logged { Bound { at_least: None, at_most: None, ..BOUND } } else { BOUND },
-        details: format!("over {} runs; single runs {least:.2} to {most:.2}", shares.len()),
+        details: format!("over {} runs; individual runs: {least:.2} to {most:.2}", shares.len()),
     }
 }
 

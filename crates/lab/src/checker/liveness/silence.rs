@@ -22,7 +22,9 @@ impl Rule for Silence {
         let limit = timeout.max(3 * records.probe_timeout()) + SLACK;
         let silent = records.now.saturating_since(records.reception.silent_since);
         if silent > limit {
-            return Err(format!("the peer has been silent for {silent:?}; the limit is {limit:?}"));
+            return Err(format!(
+                "nothing has arrived from the peer for {silent:?}; the limit is {limit:?}"
+            ));
         }
         let deadline =
             settled.deadline.map(|at| at.saturating_since(records.reception.silent_since));

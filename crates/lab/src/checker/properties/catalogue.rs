@@ -138,7 +138,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S17",
         meaning: "Few transmissions are unnecessary: spurious losses are rare, and timeouts back off.",
         method: "counts spurious losses: at most 1 % on a path that preserves order, otherwise \
-            5 %; compares the number of timeouts with log2 of the silence",
+            5 %; compares the number of consecutive timeouts with log2 of the time since the \
+            first one, in round trips",
     },
     Entry {
         property: S18,
@@ -305,7 +306,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: L11,
         id: "L11",
-        meaning: "A connection ends if its peer is silent for the idle timeout.",
+        meaning: "A connection ends if nothing arrives from its peer for the idle timeout.",
         method: "measures the time since the last packet from the peer",
     },
     Entry {

@@ -14,7 +14,7 @@ impl Rule for DatagramSize {
         let mtu = &records.mtu;
         if packet.is_mtu_probe && mtu.outstanding > 1 {
             return Err(format!(
-                "a path MTU probe ({} bytes) was sent while another one is outstanding",
+                "a path MTU probe ({} bytes) was sent while another one was outstanding",
                 packet.bytes
             ));
         }

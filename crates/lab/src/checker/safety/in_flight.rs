@@ -33,7 +33,9 @@ impl Rule for InFlight {
 fn compare(records: &EndpointRecords, metrics: &Metrics, pending: u32) -> Verdict {
     let (own, claimed) = (records.ledger.in_flight(), metrics.bytes_in_flight);
     if own != claimed && pending == 0 {
-        return Err(format!("{claimed} bytes are reported in flight, but {own} bytes are"));
+        return Err(format!(
+            "{claimed} bytes are reported as in flight, but {own} bytes are in flight"
+        ));
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Signer for EqualSigner {
                 return Ok(signature);
             }
         }
-        Err(Error::General("no signature had the most frequent size".to_owned()))
+        Err(Error::General("no signature had the most common size".to_owned()))
     }
 
     fn scheme(&self) -> SignatureScheme {
