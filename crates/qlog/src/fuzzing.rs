@@ -38,7 +38,8 @@ pub fn check_file(bytes: &[u8]) {
     let mut converted = Vec::new();
     // The bytes may contain no events.
     let Ok(conversion) = crate::convert::bytes_to_0_3(bytes, &mut converted) else { return };
-    let mut reader = QlogReader::new(Cursor::new(converted)).expect("the converted file is qlog");
+    let mut reader =
+        QlogReader::new(Cursor::new(converted)).expect("the converted file is a valid qlog file");
     let events = reader.by_ref().filter(|item| matches!(item, Item::Event(_))).count();
     assert_eq!(reader.reading().damage, None);
     assert_eq!(events as u64, conversion.written);

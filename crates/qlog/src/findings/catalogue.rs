@@ -89,9 +89,9 @@ pub static CATALOGUE: [Entry; 31] = [
             of one round trip); idle time detected where there was none; window growth in \
             fractions that are rounded down to zero; a slow start threshold at the floor, \
             together with congestion avoidance that counts whole datagrams.",
-        bound: "At least 16 clean round trips (L5: recovery ends within 2; L1: half a datagram \
-            per round trip, over 4). For BBR: exactly at the floor for at least 128 clean round \
-            trips and 7 s, which is two probe cycles.",
+        bound: "At least 16 clean round trips (L5: recovery ends within 2; L1: over 4, the window \
+            grows by half a datagram per round trip). For BBR: exactly at the floor for at least \
+            128 clean round trips and 7 s, which is two probe cycles.",
     },
     Entry {
         id: FindingId::StateFlapping,
@@ -124,8 +124,8 @@ pub static CATALOGUE: [Entry; 31] = [
             nothing can be sent at all.",
         causes: "A reduction without a lower bound; a minimum computed from the wrong datagram \
             size; integer overflow.",
-        bound: "Any time below the minimum in the trace, or below two datagrams of 1,200 bytes if \
-            the trace has none (RFC 9002, section 7.2; S3).",
+        bound: "Any time in which the window is below the minimum that the trace contains, or \
+            below two datagrams of 1,200 bytes if it contains none (RFC 9002, section 7.2; S3).",
     },
     Entry {
         id: FindingId::NoGrowth,
@@ -156,8 +156,8 @@ pub static CATALOGUE: [Entry; 31] = [
         title: "Treated as application-limited although the congestion window is full",
         meaning: "The controller assumes that the application has too little data to send, and \
             therefore does not increase the window. But the window is full.",
-        causes: "A check before the packets of a burst are counted; a check while the pacer, not \
-            the application, limits sending.",
+        causes: "A check that runs before the packets of a burst are counted, or while the pacer, \
+            not the application, limits sending.",
         bound: "At least 16 clean round trips with a full window, treated as application-limited \
             throughout (L8).",
     },
@@ -193,7 +193,8 @@ pub static CATALOGUE: [Entry; 31] = [
         meaning: "Data was blocked by the peer's flow control. The peer raised the limit, and the data was still not \
                   sent.",
         causes: "MAX_DATA or MAX_STREAM_DATA updates the limit but does not trigger sending.",
-        bound: "More than 4 round trips and 100 ms from the frame until stream data is sent (L4).",
+        bound: "More than 4 round trips and 100 ms between the arrival of the frame and the next \
+            stream data (L4).",
     },
     Entry {
         id: FindingId::ProbeOverdue,
@@ -297,10 +298,11 @@ pub static CATALOGUE: [Entry; 31] = [
         id: FindingId::TimedOutWithData,
         name: "timed-out-with-data",
         title: "Idle timeout with data unacknowledged",
-        meaning: "The peer fell silent during a transfer, and the idle timeout ended the connection.",
+        meaning: "The peer stopped sending during a transfer, and the idle timeout ended the \
+            connection.",
         causes: "A peer that crashed, or a path that failed; a NAT binding that expired; a change \
             of the peer's address that this endpoint did not follow.",
-        bound: "Closed by the idle timeout, or without a reason after an equally long silence, \
+        bound: "Closed by the idle timeout, or without a reason after an equal idle time, \
             with packets unacknowledged or data unsent.",
     },
     Entry {

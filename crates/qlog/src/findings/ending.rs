@@ -70,7 +70,7 @@ impl Detector for Endings {
                 begin,
                 end,
                 headline: format!(
-                    "Idle timeout after {} of silence, with data unacknowledged",
+                    "Idle timeout after {} without packets, with data unacknowledged",
                     text::time(end.saturating_sub(begin))
                 ),
                 metrics: vec![
