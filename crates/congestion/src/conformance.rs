@@ -112,7 +112,10 @@ fn does_not_grow_without_use(build: Build<'_>) {
     let before = path.window();
     path.run(Duration::from_secs(10), offer, &mut |_| Fate::Arrives);
     let after = path.window();
-    assert!(after <= before, "growth: from {before} to {after} bytes without being limited");
+    assert!(
+        after <= before,
+        "growth: from {before} to {after} bytes although the window did not limit sending"
+    );
 }
 
 /// A disturbance of a sender that fully uses the path.

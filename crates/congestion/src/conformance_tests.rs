@@ -140,7 +140,7 @@ fn each_fault_is_found_by_the_test_of_its_rule() {
     let faults = [
         (Fault::TooSmall, "bounds: "),
         (Fault::RespondsAgain, "response: repeated"),
-        (Fault::SaysNothing, "response: missing for new congestion"),
+        (Fault::SaysNothing, "response: no reduction for new congestion"),
         (Fault::GrowsUnused, "growth: "),
         (Fault::StaysSmall, "liveness: "),
         (Fault::IsRandom, "repetition: "),

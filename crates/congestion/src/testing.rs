@@ -333,7 +333,11 @@ impl Sender {
         if event.persistent_congestion {
             assert!(cuts <= 1);
         } else {
-            assert_eq!(cuts, u64::from(is_new), "S4, S16: one cut per episode: {event:?}");
+            assert_eq!(
+                cuts,
+                u64::from(is_new),
+                "S4, S16: one reduction per recovery period: {event:?}"
+            );
         }
         if cuts == 1 {
             self.boundary_before = core::mem::replace(&mut self.boundary, self.next_index);
@@ -345,7 +349,7 @@ impl Sender {
             let acked: u64 = event.acked.iter().map(|packet| packet.bytes).sum();
             let grown = target(&after).checked_sub(target(before)).expect("S6: never smaller");
             assert!(grown <= acked, "S6: {grown} > {acked}");
-            assert!(event.was_limited || grown == 0, "S6: grew without being limited");
+            assert!(event.was_limited || grown == 0, "S6: growth without a full window");
         }
         self.check_recovery(&after, event);
         for (suppressor, since) in after.suppressors.active() {

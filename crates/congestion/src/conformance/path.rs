@@ -373,7 +373,7 @@ impl Path {
         assert!(window <= most, "bounds: at {now:?} the window is {window} bytes, above {most}");
         assert_eq!(
             snapshot.window, window,
-            "bounds: the snapshot reports another window at {now:?}"
+            "bounds: the snapshot reports a different window at {now:?}"
         );
     }
 
@@ -385,12 +385,18 @@ impl Path {
         };
         let is_congested = !event.lost.is_empty() || event.newly_ce_marked > 0;
         let is_reduced = response == CongestionResponse::Reduced;
-        assert!(is_congested || !is_reduced, "response: without congestion, at {now:?}");
+        assert!(
+            is_congested || !is_reduced,
+            "response: a reduction without congestion, at {now:?}"
+        );
         if !event.persistent_congestion {
             // An episode that was undone may begin again, so its boundary may already be known.
             let may_be_known = !is_after(self.boundary_before.max(self.boundary));
             let must_be_known = !is_after(self.boundary.min(self.boundary_before));
-            assert!(is_reduced || may_be_known, "response: missing for new congestion, at {now:?}");
+            assert!(
+                is_reduced || may_be_known,
+                "response: no reduction for new congestion, at {now:?}"
+            );
             assert!(!is_reduced || !must_be_known, "response: repeated, at {now:?}");
         }
         if is_reduced {
@@ -409,7 +415,7 @@ impl Path {
         let grown = window.saturating_sub(self.largest);
         assert!(
             event.was_limited || grown == 0,
-            "growth: {grown} bytes without being limited, at {now:?}"
+            "growth: {grown} bytes although the window did not limit sending, at {now:?}"
         );
         // This is the window that the response leads to, if the controller reports it.
         let threshold = self.controller.snapshot().slow_start_threshold;

@@ -63,7 +63,7 @@ impl Recovery {
             assert!(room <= (threshold - in_flight).max(first).max(least), "§6.2: {self:?}");
             assert!(
                 room >= delivered.min(threshold - in_flight),
-                "as much as was delivered may be sent"
+                "PRR allows sending as much as was delivered"
             );
         }
         let first = first.min(maximum_window.saturating_sub(in_flight));
