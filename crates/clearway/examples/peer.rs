@@ -260,8 +260,8 @@ impl Peer {
         let (moved, verified) = tokio::join!(moving, verify(response.body_mut()));
         let (length, verdict) = verified?;
         match moved {
-            Ok(_) => println!("has moved length {length} {verdict}"),
-            Err(error) => println!("not moved: {error}; length {length} {verdict}"),
+            Ok(_) => println!("migrated; length {length} {verdict}"),
+            Err(error) => println!("did not migrate: {error}; length {length} {verdict}"),
         }
         client.shutdown().await;
         Ok(())

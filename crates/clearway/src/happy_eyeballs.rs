@@ -50,8 +50,8 @@ impl<E> fmt::Display for ConnectAnyError<E> {
             [] => f.write_str("there is no address to connect to"),
             [(address, _)] => write!(f, "cannot connect to {address}"),
             [(first, _), others @ ..] => {
-                write!(f, "cannot connect to any address: neither {first}")?;
-                others.iter().try_for_each(|(address, _)| write!(f, " nor {address}"))
+                write!(f, "cannot connect to any of {first}")?;
+                others.iter().try_for_each(|(address, _)| write!(f, ", {address}"))
             }
         }
     }

@@ -135,7 +135,7 @@ async fn without_addresses_there_is_an_error() {
 async fn the_error_names_all_addresses_and_has_a_cause() {
     let failing = connect_any([v4(1), v4(2)], |_| async { Err::<(), _>(fmt::Error) }).await;
     let error = failing.unwrap_err();
-    let text = "cannot connect to any address: neither 192.0.2.1:443 nor 192.0.2.2:443";
+    let text = "cannot connect to any of 192.0.2.1:443, 192.0.2.2:443";
     assert_eq!(error.to_string(), text);
     assert_eq!(error.attempts().len(), 2);
     assert!(core::error::Error::source(&error).is_some());

@@ -140,7 +140,7 @@ The file (TOML); everything that is not marked as optional is required:
   weight = 1                    # optional, 0 to 1000: the server's relative share of new clients
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer
-  id-length = 8                 # optional; connection ID length in octets, for a server without server ID
+  id-length = 8                 # optional; connection ID length in octets, for a server that has no server ID
   [[source]]                    # optional; a source of more servers
   dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\" for its addresses
   resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system

@@ -126,7 +126,8 @@ struct Printed;
 
 impl Collector for Printed {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Lines dropped because their reader was too slow or they could not be written.";
+        let help =
+            "Output lines dropped because the reader was too slow or they could not be written.";
         let mut metric =
             encoder.encode_descriptor("lines_dropped", help, None, MetricType::Counter)?;
         for (stream, count) in ["stdout", "stderr"].into_iter().zip(output::dropped()) {

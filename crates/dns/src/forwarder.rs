@@ -123,7 +123,7 @@ pub struct ForwarderStatistics {
     pub hits: u64,
     /// Queries not answered from the cache.
     pub misses: u64,
-    /// Cache misses that waited for the response to an identical outstanding query.
+    /// Cache misses that waited for the response to an identical query.
     pub coalesced: u64,
     /// Queries answered with SERVFAIL because no upstream server responded.
     pub failures: u64,

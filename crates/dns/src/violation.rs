@@ -34,7 +34,7 @@ impl Violation {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NonzeroId => "a message ID is not 0",
-            Self::Truncated => "a stream ended within its message",
+            Self::Truncated => "a stream ended in the middle of its message",
             Self::SecondMessage => "a stream carries more than one message",
             Self::MissingFin => "a stream did not end in time",
             Self::Malformed => "a message is not a DNS message",

@@ -305,7 +305,7 @@ fn what_strangers_send_is_dropped() {
     server.send(balancer, EcnCodepoint::Ect1, &answer(b"true"), 100);
     let (meta, datagram) = client.receive();
     assert_eq!((&datagram[..], meta.ecn), (&b"true"[..], EcnCodepoint::Ect1));
-    assert_eq!(script.observed(), 2, "the datagram from elsewhere is also from a server");
+    assert_eq!(script.observed(), 2, "the dropped datagram also came from a server");
 }
 
 /// Each port belongs to one client of a server, and datagrams to it from other senders are dropped.

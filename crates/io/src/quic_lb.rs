@@ -298,13 +298,13 @@ impl Nonces {
         if used == self.count - self.count / 8 {
             tracing::warn!(
                 "QUIC-LB nonces are running out (one eighth of a shard's nonces is left): replace \
-                 the configuration with one that has another key"
+                 the configuration with one that has a different key"
             );
         }
         if used == self.count - 1 {
             tracing::error!(
                 "QUIC-LB nonces are used up: balancers cannot route new connection IDs; replace \
-                 the configuration with one that has another key"
+                 the configuration with one that has a different key"
             );
         }
         let place = (u128::from(self.start) + u128::from(used)) % u128::from(self.count);

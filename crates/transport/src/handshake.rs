@@ -383,7 +383,7 @@ impl Handshake {
     /// Returns the crypto stream of `space`.
     #[cfg(test)]
     pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {
-        self.streams.get(space).as_deref().expect("a stream that was used")
+        self.streams.get(space).as_deref().expect("the stream was used")
     }
 
     /// Returns the crypto stream of `space`.

@@ -40,7 +40,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
             if text.contains("disable_active_migration") {
                 return Err(Problem::Unsupported("the server forbids migration"));
             }
-            (text, "has moved length 5000000 good")
+            (text, "migrated; length 5000000 good")
         }
         Test::Parallel => (client(bench, &direct, &["many", "/many/", "300"])?, "good 300"),
         _ => (client(bench, &direct, &["fetch", "/5m"])?, "length 5000000 good"),

@@ -332,7 +332,7 @@ pub(super) enum Head {
 
 /// The interim responses of an exchange. Few exchanges have any.
 #[derive(Default)]
-#[expect(clippy::box_collection, reason = "it is in every message")]
+#[expect(clippy::box_collection, reason = "every message has one, so it must be small")]
 pub(super) struct Interim(Option<Box<VecDeque<Response<()>>>>);
 
 impl Interim {

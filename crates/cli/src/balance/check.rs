@@ -25,7 +25,7 @@ impl Backends {
     pub(super) fn text(&self) -> String {
         let mut text = self.summary();
         for source in &self.sources {
-            text.push_str(&format!("; servers of {} (not queried)", source.origin));
+            text.push_str(&format!("; servers from {} (not queried)", source.origin));
         }
         if !self.configs.is_empty() {
             text.push_str("\n\n");

@@ -25,7 +25,7 @@ fn varied() -> Backends {
 #[test]
 fn a_file_is_shown_in_aligned_columns() {
     let expected = "\
-4 servers, 3 configs; new clients go to 2 of the servers; servers of DNS _quic._udp.example (not queried)
+4 servers, 3 configs; new clients go to 2 of the servers; servers from DNS _quic._udp.example (not queried)
 
 config  server ID  nonce  further  connection ID  encryption
 0       2          14     1        18 octets      AES-128, one pass
@@ -56,7 +56,7 @@ new clients get a Retry above 500 Initial packets per second";
     let source = parse("[[source]]\netcd = [\"https://a:2379\"]\nprefix = \"web/\"");
     let (head, _) =
         source.text().split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    assert_eq!(head, "0 servers, 0 configs; servers of etcd web/ (not queried)");
+    assert_eq!(head, "0 servers, 0 configs; servers from etcd web/ (not queried)");
 }
 
 #[test]

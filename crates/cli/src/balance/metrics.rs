@@ -109,13 +109,13 @@ const OF_SHARD: [OfShard; 5] = [
     (
         "ports_in_use",
         MetricType::Gauge,
-        "Clients that have a source port toward a server without a preface",
+        "Clients that have a source port toward a server without prefaces",
         |it| it.ports_in_use,
     ),
     (
         "ports_evicted",
         MetricType::Counter,
-        "Source ports toward servers without a preface that were taken from clients before they completed a round trip",
+        "Source ports toward servers without prefaces that were taken from clients before they completed a round trip",
         |it| it.ports_evicted,
     ),
 ];
@@ -160,7 +160,7 @@ const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_contradicting",
         MetricType::Counter,
-        "Long-header packets from servers whose connection ID identifies another server",
+        "Long-header packets from servers with a connection ID that identifies another server",
         |it| it.contradicting,
     ),
 ];

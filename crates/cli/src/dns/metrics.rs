@@ -78,7 +78,7 @@ fn encode_forwarder(
         ("cache_misses", "Queries not answered from the cache.", forwarder.misses),
         (
             "queries_coalesced",
-            "Cache misses that waited for an identical query.",
+            "Cache misses that waited for the response to an identical query.",
             forwarder.coalesced,
         ),
         ("queries_failed", "Queries that no upstream server answered.", forwarder.failures),

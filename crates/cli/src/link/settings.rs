@@ -188,7 +188,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "loss-after-bytes",
         "[WAY:]SIZE",
-        "Start the losses after this many bytes to the client (or WAY: to-server)",
+        "Start the losses after SIZE bytes to the client; WAY can also be to-server",
         |settings, value| {
             settings.loss_after_bytes = Some(bytes_of_way(value)?);
             Ok(())

@@ -116,9 +116,7 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
 /// Returns the callback for a response that is reset because memory is low.
 fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
     let path = path.to_owned();
-    move || {
-        log.problem(&path, &format!("reset because memory is low and {client} accepts no data"))
-    }
+    move || log.problem(&path, &format!("reset because memory is low and {client} accepts no data"))
 }
 
 /// Sends a response. Its file is read only as fast as the client accepts the data. `shortage`

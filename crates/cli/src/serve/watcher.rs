@@ -173,7 +173,7 @@ impl Level {
                 "at least three quarters: new clients of hosts with more than their share are refused"
             }
             Self::SevenEighths => {
-                "at least seven eighths: the connections that use the most are closed"
+                "at least seven eighths: the connections that use the most memory are closed"
             }
         };
         format!(

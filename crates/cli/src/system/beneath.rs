@@ -78,7 +78,7 @@ impl From<FileType> for Kind {
 }
 
 /// Returns whether opening a path failed because of a symbolic link.
-#[cfg_attr(target_os = "linux", expect(dead_code, reason = "tests run only the other functions"))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "tests use only the other functions"))]
 pub(crate) fn is_link(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::LOOP)
 }

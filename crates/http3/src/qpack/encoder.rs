@@ -340,7 +340,7 @@ impl Encoder {
         }
         let drained = self.table.entries().filter(|(index, _)| *index < self.draining);
         let size = drained.map(|(_, entry)| entry.size()).sum::<u64>();
-        assert_eq!(self.draining_size, size, "the size of the entries that are drained");
+        assert_eq!(self.draining_size, size, "the size of the entries being drained");
     }
 
     /// Sends Set Dynamic Table Capacity (§4.3.1), 001 Capacity(5+), before the first insertion.

@@ -392,7 +392,7 @@ impl ReceivedPackets {
         assert_eq!((self.deadline.is_some(), self.waiting_since.is_some()), (waits, waits));
         assert!(!waits || self.smallest_unacknowledged.is_some(), "an ACK frame is due");
         let smallest = self.smallest_unacknowledged.unwrap_or(u64::MAX);
-        assert!(self.reported <= smallest, "{smallest} is to be reported");
+        assert!(self.reported <= smallest, "packet {smallest} must be reported");
     }
 
     /// Returns the ranges that may not have been reported to the peer, newest first.

@@ -67,7 +67,7 @@ impl Streams {
     fn check_counts(&self) {
         let count = |counts: fn(&Stream) -> bool| self.table.all().filter(|it| counts(it)).count();
         assert_eq!(self.blocked, count(|it| it.queued.blocked), "streams that are blocked");
-        assert_eq!(self.awaited, count(Stream::awaits_peer), "streams that are waited for");
+        assert_eq!(self.awaited, count(Stream::awaits_peer), "streams that await the peer");
         for stream in self.table.all() {
             let may_send = !self.is_local(stream.id)
                 || self.local.get(stream.id.direction()).permits(stream.id.index());

@@ -56,7 +56,7 @@ impl Kept {
         let kept = place.and_then(|place| self.levels.get_mut(place));
         debug_assert!(
             bytes == 0 || kept.as_ref().is_some_and(|(_, kept)| *kept >= bytes),
-            "bytes leave the send buffer once"
+            "bytes leave the send buffer only once"
         );
         if let Some((_, kept)) = kept {
             *kept = kept.saturating_sub(bytes);

@@ -586,7 +586,7 @@ impl SendingPart {
             fresh: self.fresh_allowed() > 0,
             blocked: self.is_blocked(),
         };
-        assert_eq!(self.needs(), needs, "what there is to send");
+        assert_eq!(self.needs(), needs, "which data and frames wait to be sent");
     }
 
     fn advance(&mut self, input: SendInput) -> bool {

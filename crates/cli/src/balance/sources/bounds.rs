@@ -108,7 +108,8 @@ impl<'de> Deserialize<'de> for Short {
         match text.len() {
             0..=MOST => Ok(Self(text)),
             length => {
-                let message = format!("string of {length} octets, but at most {MOST} are allowed");
+                let message =
+                    format!("a string has {length} octets, but at most {MOST} are allowed");
                 Err(D::Error::custom(message))
             }
         }

@@ -1,6 +1,6 @@
 //! There is no hot restart on these systems: its types cannot be constructed, so their methods can
 //! never be called.
-#![expect(dead_code, reason = "the fields and variants have no values on this system")]
+#![expect(dead_code, reason = "the fields and variants are never used on this system")]
 
 use core::convert::Infallible;
 use core::fmt;

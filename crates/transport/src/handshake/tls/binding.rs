@@ -150,7 +150,7 @@ impl SessionBinding {
 /// extended (TLS 1.2), the chain, the application protocol, the application's data, the time of
 /// creation, and the offset of the ticket's age. One-byte flags indicate whether optional fields
 /// follow.
-#[expect(clippy::option_option, reason = "a malformed session is not one without a chain")]
+#[expect(clippy::option_option, reason = "a malformed session differs from one without a chain")]
 fn client_chain(session: &[u8]) -> Option<Option<Vec<CertificateDer<'_>>>> {
     let mut reader = Reader::new(session);
     if flag(&mut reader)? {

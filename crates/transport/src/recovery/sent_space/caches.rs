@@ -58,7 +58,11 @@ impl SentSpace {
                     | PacketState::Abandoned
                     | PacketState::Lost { .. }
             );
-            assert!(is_settled, "{} is {state:?}, and {from} skips to {to}", packet.number);
+            assert!(
+                is_settled,
+                "the skip from {from} to {to} misses packet {}, which is {state:?}",
+                packet.number
+            );
         }
     }
 
@@ -66,9 +70,9 @@ impl SentSpace {
     fn check_tokens(&self) {
         let mut next = self.token_base;
         for packet in self.packets.iter().filter(|packet| packet.token_count > 0) {
-            assert_eq!(packet.first_token, next, "the first token of {}", packet.number);
+            assert_eq!(packet.first_token, next, "the first token of packet {}", packet.number);
             next = next.saturating_add(u64::from(packet.token_count));
         }
-        assert_eq!(next, self.next_token(), "the end of the tokens");
+        assert_eq!(next, self.next_token(), "the end of the token range");
     }
 }
