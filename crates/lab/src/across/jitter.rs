@@ -46,7 +46,7 @@ fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)
         figure: deviation(median(times), reference),
         bound: BOUND,
         details: format!(
-            "median without jitter: {}; with {range:?} of jitter: {}",
+            "median without jitter: {}; with up to {range:?} of jitter: {}",
             text(reference),
             text(median(times))
         ),
