@@ -101,7 +101,10 @@ pub static CATALOGUE: [Entry; 31] = [
             this happens every round trip, the acknowledgment of each window puts the sender back \
             into recovery.",
         causes: "A recovery boundary stored as a time and shifted by idle time or another \
-            adjustment; a recovery boundary that every newly sent packet crosses.",
+            adjustment; a recovery boundary that every newly sent packet crosses. Published \
+            example: quiche's CUBIC (row 1 of Clearway's gallery) moved its recovery boundary \
+            into the future when a packet was sent with nothing in flight, and so entered \
+            recovery again.",
         bound: "At least 16 consecutive entries into recovery without loss or ECN-CE mark, each \
             at most 4 round trips (or 100 ms, if longer) after the previous one (S4).",
     },
