@@ -84,7 +84,7 @@ Links that deliver in slots, as many radio links do, cause exactly that; --tick 
 
 Examples:
   Keep the qlog files in a folder of your choice, and look at two of them:
-    clearway demo --out runs
+    clearway demo --qlog runs
     clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
   Run CUBIC a hundred times, and show the slowest run:
     clearway demo --controller cubic --runs 100

@@ -56,7 +56,7 @@ pub(crate) struct ViewCommand {
 const AFTER_HELP: &str = "\
 Examples:
   Compare two downloads:
-    clearway demo --out runs
+    clearway demo --qlog runs
     clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
   Write a page to send to someone else:
     clearway view --html slow.html server.sqlog.gz
