@@ -59,7 +59,10 @@
 //!
 //! ```toml
 //! # QUIC without HTTP/3, and ring only:
-//! clearway = { version = "0.1", default-features = false, features = ["ring"] }
+//! [dependencies.clearway]
+//! path = "../clearway/crates/clearway" # a checkout; the crate is not published yet
+//! default-features = false
+//! features = ["ring"]
 //! ```
 //!
 //! # A client
