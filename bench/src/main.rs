@@ -5,6 +5,7 @@ mod attached;
 mod batches;
 mod clients;
 mod connections;
+mod dns;
 mod fleet;
 mod forward;
 mod handshakes;
@@ -101,6 +102,9 @@ enum Command {
     /// A part of `cargo xtask bench overload`.
     #[command(subcommand)]
     Overload(overload::Part),
+    /// A part of `cargo xtask bench dns`.
+    #[command(subcommand)]
+    Dns(dns::Part),
     /// A part of `cargo xtask bench tunnel`.
     #[command(subcommand)]
     Tunnel(tunnel::Part),
@@ -155,6 +159,7 @@ fn main() -> ExitCode {
         Command::Routing(options) => routing::run(&options),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
+        Command::Dns(part) => dns::run(&part, mtu),
         Command::Tunnel(part) => tunnel::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key, authority } => {

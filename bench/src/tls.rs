@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clearway::{ClientConfig, ServerConfig, TransportConfig};
+use clearway::{ClientConfig, ServerConfig, TransportConfig, TransportConfigBuilder};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -56,6 +56,11 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// loopback, with the same stream limit as the other peers. With a limit of 100, a client with 100
 /// requests in flight would wait for MAX_STREAMS whenever half of them have completed.
 pub(crate) fn transport(mtu: Mtu, idle_timeout: Duration) -> TransportConfig {
+    transport_builder(mtu, idle_timeout).build().unwrap()
+}
+
+/// Like [`transport`], but can be changed further.
+pub(crate) fn transport_builder(mtu: Mtu, idle_timeout: Duration) -> TransportConfigBuilder {
     let builder = match mtu {
         Mtu::Fixed(size) => {
             TransportConfig::builder().initial_datagram_size(size.into()).discover_path_mtu(false)
@@ -67,8 +72,6 @@ pub(crate) fn transport(mtu: Mtu, idle_timeout: Duration) -> TransportConfig {
         .initial_connection_receive_window(24 << 20)
         .max_concurrent_bidirectional_streams(256)
         .max_idle_timeout(Some(idle_timeout))
-        .build()
-        .unwrap()
 }
 
 pub(crate) fn server(

@@ -5,6 +5,7 @@ mod balance;
 mod bounded;
 mod bulk;
 mod connections;
+mod dns;
 mod handshakes;
 mod kernel;
 mod limits;
@@ -94,6 +95,10 @@ enum Benchmark {
     ///
     /// Measures failures, the time until each old process exits, and latency.
     Replacing(replacing::ReplacingOptions),
+    /// Send queries to `clearway dns` at a fixed rate
+    ///
+    /// The forwarder runs on one core. Measures latency, and the forwarder's CPU time.
+    Dns(dns::DnsOptions),
     /// Download directly and through a proxy for UDP, and hold idle tunnels
     ///
     /// Measures throughput, and the proxy's CPU time and memory.
@@ -123,6 +128,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), String> {
         Some(Benchmark::Shards(options)) => shards::run(options, json),
         Some(Benchmark::Moving(options)) => moving::run(options, json),
         Some(Benchmark::Replacing(options)) => replacing::run(options, json),
+        Some(Benchmark::Dns(options)) => dns::run(options, json),
         Some(Benchmark::Tunnel(options)) => tunnel::run(options, json),
         Some(Benchmark::Qpack { seconds }) => qpack(*seconds, json),
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clearway::http3::{Client, Config};
 use clearway::masque::target::{Host, Target};
-use clearway::masque::{TunnelKind, UdpTunnel, UriTemplate};
+use clearway::masque::{self, TunnelKind, UdpTunnel, UriTemplate};
 use clearway::{ClientConfig, Endpoint, TransportConfig};
 use http::{Request, StatusCode};
 
@@ -83,6 +83,9 @@ pub(super) async fn download(options: &DownloadOptions, mtu: Mtu) -> Outcome {
     }
     let elapsed = began.elapsed();
     client.shutdown().await;
+    endpoint.wait_idle().await;
+    // Closes the tunnel, which is an open request of the connection to the proxy.
+    drop((client, endpoint));
     if let Some(outer) = outer {
         outer.shutdown().await;
     }
@@ -107,8 +110,18 @@ pub(super) async fn hold(options: &IdleTunnelsOptions, mtu: Mtu) -> Outcome {
 
 fn config(ca: &Path, mtu: Mtu) -> Outcome<ClientConfig> {
     let config = ClientConfig::with_roots(tls::roots(ca)?).application_protocols([http3::ALPN]);
-    let transport: TransportConfig = tls::transport(mtu, IDLE_TIMEOUT);
-    Ok(config.transport(transport))
+    Ok(config.transport(transport(mtu)?))
+}
+
+/// Returns the configuration of connections with tunnels.
+pub(super) fn transport(mtu: Mtu) -> Outcome<TransportConfig> {
+    let builder = masque::transport_config(tls::transport_builder(mtu, IDLE_TIMEOUT));
+    // The size that the library chooses for tunnels would replace the one given.
+    let builder = match mtu {
+        Mtu::Fixed(size) => builder.initial_datagram_size(size.into()),
+        Mtu::Discovered => builder,
+    };
+    Ok(builder.build()?)
 }
 
 async fn connect(ca: &Path, proxy: SocketAddr, mtu: Mtu) -> Outcome<Client> {

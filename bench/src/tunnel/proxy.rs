@@ -9,6 +9,7 @@ use clearway::masque::limits::Limits;
 use clearway::masque::policy::Policy;
 use clearway::masque::{Proxy, ProxyOptions as Settings};
 
+use super::clients;
 use crate::options::Mtu;
 use crate::{Outcome, attached, http3, tls};
 
@@ -28,8 +29,9 @@ pub(crate) struct ProxyOptions {
 
 pub(super) async fn run(options: &ProxyOptions, mtu: Mtu) -> Outcome {
     attached::end_with_input();
-    let config =
-        tls::server(&options.cert, &options.key, http3::ALPN, mtu, super::clients::IDLE_TIMEOUT)?;
+    let (cert, key) = (&options.cert, &options.key);
+    let config = tls::server(cert, key, http3::ALPN, mtu, clients::IDLE_TIMEOUT)?
+        .transport(clients::transport(mtu)?);
     let http3 = Config { extended_connect: true, datagrams: true, ..Config::default() };
     let server = Server::bind_with(options.listen, config, http3)?;
     let mut settings = Settings::default();

@@ -55,7 +55,7 @@ const INITIAL_DATAGRAM_SIZE: usize = 1350;
 /// Maximum size of a DATAGRAM frame in bytes: as large as a QUIC datagram can be.
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 /// Maximum number of datagrams in the send queue.
-const DATAGRAM_QUEUE: usize = 256;
+const DATAGRAM_QUEUE: usize = 2048;
 
 /// Prepares the transport configuration of connections that carry tunnels: datagrams are enabled
 /// (RFC 9221), the oldest ones are dropped when the queue is full, and the initial size of QUIC

@@ -95,8 +95,8 @@ impl Traffic {
         Self { udp: received.saturating_add(lost), ..self }
     }
 
-    /// Returns how many packets reached a level at which `lost` packets were lost. Not every
-    /// counter of arrivals includes lost packets.
+    /// Returns how many packets reached the layer of `stage`, which dropped `lost` of them. Some
+    /// receive counters exclude dropped packets, so these are added.
     fn total(&self, stage: Stage, lost: u64) -> u64 {
         match Level::of(stage) {
             // Packets that were lost at a device never reached IP.

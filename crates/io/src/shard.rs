@@ -467,6 +467,9 @@ impl Shard {
                     self.connections.migrate(now, *request, &mut self.sockets);
                 }
                 Command::Shutdown { error_code, reason } => {
+                    // What programs did before takes effect before: a connection that they have
+                    // closed keeps its own error code.
+                    self.process(now);
                     self.connections.shut_down(now, error_code, &reason);
                 }
                 Command::Release => {

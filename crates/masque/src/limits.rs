@@ -91,7 +91,7 @@ pub struct Limiter {
     clients: BTreeMap<Arc<str>, ClientState>,
     tunnels: usize,
     bucket: TokenBucket,
-    /// The number of clients at which those that have no tunnel and a full bucket are removed.
+    /// The number of clients at which idle ones, with no tunnel and a full token bucket, are removed.
     sweep_at: usize,
 }
 

@@ -355,6 +355,11 @@ impl Datagrams {
         !self.queues.outgoing.datagrams.is_empty()
     }
 
+    /// Returns the payload length of the next datagram to be sent.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        self.queues.outgoing.datagrams.front().map(|(_, data)| data.len())
+    }
+
     /// Writes the datagrams that fit, oldest first.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         while let Some((id, data)) = self.queues.outgoing.datagrams.front() {

@@ -298,7 +298,8 @@ fn write_reason(f: &mut fmt::Formatter<'_>, reason: &Bytes) -> fmt::Result {
     if reason.is_empty() {
         return Ok(());
     }
-    write!(f, ": {}", String::from_utf8_lossy(reason).escape_debug())
+    // Quoted, so that nobody takes the peer's words for this endpoint's.
+    write!(f, ", reason: {:?}", String::from_utf8_lossy(reason))
 }
 
 impl core::error::Error for ConnectionError {

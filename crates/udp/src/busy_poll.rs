@@ -26,7 +26,7 @@ pub enum Waited {
     Slept,
 }
 
-/// Waits for events, and decides before which sleeps to poll.
+/// Waits for events, and decides before each sleep whether to poll.
 ///
 /// Falling asleep and being woken can take longer than the arrival of the next datagram. If
 /// datagrams are further apart, polling is wasted. So after fruitless polls, an increasing number

@@ -73,6 +73,28 @@ async fn an_endpoint_without_connections_is_idle_at_once<S: Stack>() {
     S::new(IDLE).client_is_idle().await;
 }
 
+/// The first close determines what the peer gets, also if the whole endpoint is closed immediately
+/// after it.
+#[test]
+fn closing_the_endpoint_does_not_replace_an_earlier_close() {
+    run(async {
+        for _ in 0..20 {
+            let pair = Pair::new();
+            let (client, server) = pair.connect().await;
+            server.close(1_u32.into(), b"first");
+            pair.server.close(2_u32.into(), b"second");
+            let error = client.closed().await.to_string();
+            assert!(error.contains("first"), "{error}");
+            let pair = Pair::new();
+            let (client, server) = pair.connect().await;
+            client.close(3_u32.into(), b"third");
+            pair.client.close(4_u32.into(), b"fourth");
+            let error = server.closed().await.to_string();
+            assert!(error.contains("third"), "{error}");
+        }
+    });
+}
+
 /// Both ends eventually become idle, including the one that received the close, and their
 /// statistics agree.
 #[test]

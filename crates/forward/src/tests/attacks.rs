@@ -105,7 +105,7 @@ fn a_client_makes_no_preface() {
     }
 }
 
-/// A routing that treats all datagrams in the same way.
+/// A routing policy that treats all datagrams alike.
 #[derive(Clone)]
 struct Everything {
     routed: Routed,

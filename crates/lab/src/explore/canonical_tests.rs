@@ -65,7 +65,8 @@ fn sizes_count_in_halves_of_a_datagram() {
     assert_ne!(with(7300), with(7800));
 }
 
-/// A value with an unknown name costs time but hides nothing.
+/// States that differ only in a value with an unknown name are not merged: that would hide states
+/// from the search.
 #[test]
 fn values_of_unknown_names_are_distinguished() {
     let with = |value| form(&[("nobody_knows_it", value)], origin(0));

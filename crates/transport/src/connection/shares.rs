@@ -10,7 +10,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Returns whether streams write first.
+    /// Returns whether DATAGRAM frames are ahead, so that STREAM frames fill the packet first.
     pub(super) fn is_datagrams_ahead(self) -> bool {
         self.datagrams_ahead > 0
     }

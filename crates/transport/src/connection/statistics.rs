@@ -47,7 +47,8 @@ pub struct Statistics {
     pub delivery_rate: Option<Rate>,
     /// Probe timeouts that expired.
     pub probe_timeouts: u64,
-    /// Packets sent.
+    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, without those that
+    /// contain only ACK and CONNECTION_CLOSE frames.
     pub packets_sent: u64,
     /// Packets received and decrypted.
     pub packets_received: u64,
@@ -60,7 +61,7 @@ pub struct Statistics {
     pub packets_lost: u64,
     /// Packets that were acknowledged after they had been declared lost.
     pub packets_spuriously_lost: u64,
-    /// UDP payload bytes sent.
+    /// UDP payload bytes of the packets in [`packets_sent`](Self::packets_sent).
     pub bytes_sent: u64,
     /// UDP payload bytes received.
     pub bytes_received: u64,
@@ -92,7 +93,8 @@ pub struct Statistics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Packets sent.
+    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, without those that
+    /// contain only ACK and CONNECTION_CLOSE frames.
     pub packets_sent: u64,
     /// Packets received and decrypted.
     pub packets_received: u64,

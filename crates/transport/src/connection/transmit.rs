@@ -114,7 +114,7 @@ impl Connection {
         buffer: &mut [u8],
         max_datagrams: usize,
     ) -> Option<Transmit> {
-        let segment = self.max_datagram_size().min(buffer.len());
+        let mut segment = self.max_datagram_size().min(buffer.len());
         let mut filled = 0_usize;
         let mut count = 0_usize;
         let mut first = segment;
@@ -143,6 +143,7 @@ impl Connection {
             let size = self.size_of_next().min(segment);
             let room = rest.get_mut(..segment).and_then(|rest| rest.get_mut(..size));
             let Some(room) = room else { break };
+            let waiting = self.datagrams.next_len();
             let size = match self.build_datagram(now, room, count == 0) {
                 Ok(Built::Datagram(size)) => size,
                 Ok(Built::Stopped(limit)) => {
@@ -163,7 +164,13 @@ impl Connection {
             }
             count = count.saturating_add(1);
             if size < segment {
-                break;
+                // DATAGRAM frames are not split, so packets with them are rarely full. Packets of
+                // the same size can follow if the next DATAGRAM frame is not longer.
+                let next = self.datagrams.next_len();
+                if count > 1 || next.is_none() || next > waiting {
+                    break;
+                }
+                segment = size;
             }
         }
         if filled == 0 {

@@ -740,7 +740,7 @@ impl TlsSession {
         derived.unwrap_or(keys)
     }
 
-    /// Processes a client's bytes received after the handshake, which can only be session tickets.
+    /// Processes CRYPTO data that a client receives after the handshake: session tickets.
     fn receive_later(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
         if self.version.as_ref().is_some_and(ClientVersion::drops_tickets) {
             return Ok(());

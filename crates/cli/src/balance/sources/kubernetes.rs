@@ -122,7 +122,7 @@ impl Api {
         let variable = |name| std::env::var(name).ok();
         let (host, port) = variable("KUBERNETES_SERVICE_HOST")
             .zip(variable("KUBERNETES_SERVICE_PORT"))
-            .ok_or("this is not a pod in Kubernetes; write api = \"https://…\" in the source")?;
+            .ok_or("not running in a Kubernetes pod; set api = \"https://…\" in the source")?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let url = format!("https://{host}:{port}/").parse();
         let file = |name| Path::new(ACCOUNT).join(name);

@@ -80,7 +80,7 @@ static SINGLE: [Single; 41] = [
     counter("datagrams_received", "UDP payloads received", |shard| shard.datagrams_received),
     counter("datagrams_sent", "UDP payloads handed to the kernel", |shard| shard.datagrams_sent),
     counter("packets_received", "Packets received and decrypted", |shard| shard.packets_received),
-    counter("packets_sent", "Packets sent", |shard| shard.packets_sent),
+    counter("packets_sent", "Packets sent, except ACK-only packets", |shard| shard.packets_sent),
     counter("packets_dropped", "Packets received and dropped", |shard| shard.packets_dropped),
     counter("packets_lost", "Packets declared lost", |shard| shard.packets_lost),
     counter(

@@ -217,8 +217,8 @@ impl UsedTickets {
 
     /// Records a ticket. Returns whether the ticket was certainly not used within the last
     /// [`WINDOW`]. This requires that it is not recorded yet, that there is room to record it, and
-    /// that no use can have preceded the record: the ticket was issued under this record, or the
-    /// record started before the ticket was issued, or started at least [`WINDOW`] ago. Times are
+    /// that this record would contain any earlier use: because it has the same issuer as the ticket,
+    /// started before the ticket was issued, or started at least [`WINDOW`] ago. Times are
     /// in whole seconds: a ticket from the second in which the record started may be older than the
     /// record.
     fn insert(&mut self, now: Duration, origin: Origin, tag: Tag) -> bool {
