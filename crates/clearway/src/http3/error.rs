@@ -106,7 +106,7 @@ impl fmt::Display for Error {
                 write!(f, "the peer closed the connection: {}", Code::new(error_code.get()))?;
                 match reason.is_empty() {
                     true => Ok(()),
-                    false => write!(f, ": {}", String::from_utf8_lossy(reason).escape_debug()),
+                    false => write!(f, ", reason: {:?}", String::from_utf8_lossy(reason)),
                 }
             }
             Self::Connection(error) => error.fmt(f),

@@ -88,3 +88,35 @@ fn the_end_of_a_stream_may_fill_a_datagram() {
     };
     assert!(sent(1) == sent(10), "the packets differ");
 }
+
+/// DATAGRAM frames are not split, so packets with them are rarely full.
+#[test]
+fn packets_of_datagrams_are_batched_while_none_is_longer() {
+    let sizes_of_batch = |lengths: &[usize]| {
+        let accepting = quiet().to_builder().max_datagram_frame_size(Some(65_535));
+        let accepting = accepting.build().unwrap();
+        let mut pair = Pair::with(delayed(10, 1), accepting.clone(), accepting);
+        pair.establish();
+        for length in lengths {
+            pair.server().send_datagram(Bytes::from(vec![7; *length])).unwrap();
+        }
+        let (now, mut buffer) = (pair.now, vec![0; 65_535]);
+        let mut sizes = Vec::new();
+        while let Some(transmit) = pair.server().transmit(now, &mut buffer, 64) {
+            pair.server().transmitted(now);
+            let segment = transmit.segment_size.unwrap_or(transmit.size);
+            sizes.push((segment, transmit.size.div_ceil(segment)));
+        }
+        assert_eq!(pair.server().datagram_statistics().sent, lengths.len() as u64);
+        sizes
+    };
+    let packets = |lengths: &[usize]| {
+        sizes_of_batch(lengths).into_iter().map(|(_, packets)| packets).collect::<Vec<_>>()
+    };
+    assert_eq!(packets(&[1000; 8]), [8]);
+    assert_eq!(packets(&[800, 1000, 1000, 900, 900]), [1, 3, 1]);
+    assert_eq!(packets(&[1000, 900, 1000]), [2, 1]);
+    assert_eq!(packets(&[1000]), [1]);
+    let [(segment, 8)] = sizes_of_batch(&[1000; 8])[..] else { panic!("not one batch") };
+    assert!((1000..1060).contains(&segment), "{segment}");
+}
