@@ -292,6 +292,10 @@ impl Connection {
     pub fn send_datagram(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         let maximum = self.max_datagram_size().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > maximum {
+            self.reference.act(|state, effects| {
+                state.app.datagrams.wants_larger = true;
+                effects.wake_shard();
+            });
             return Err(SendDatagramError::TooLarge { maximum });
         }
         self.reference.act(|state, effects| {

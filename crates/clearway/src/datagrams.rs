@@ -74,6 +74,8 @@ pub(crate) struct Datagrams {
     awaited_room: Option<u64>,
     /// The largest allowed datagram payload in bytes, as of the last batch.
     pub(crate) max_payload: Option<usize>,
+    /// Whether a task has rejected a datagram because it is too large for the path.
+    pub(crate) wants_larger: bool,
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     /// Maps transport IDs to the tasks' datagram IDs, if outcomes are reported.
     known: BTreeMap<DatagramId, DatagramId>,
@@ -227,6 +229,9 @@ impl Datagrams {
     ) {
         self.take_received(connection, effects);
         self.hand_over(connection, effects);
+        if std::mem::take(&mut self.wants_larger) {
+            connection.want_larger_datagrams();
+        }
         self.max_payload = connection.max_datagram_payload();
         self.transport_room = connection.datagram_send_buffer_space() as u64;
         self.statistics = connection.datagram_statistics();

@@ -52,6 +52,8 @@ pub(super) struct Used {
     pub(super) incoming: Queue,
     /// The task that waits for a datagram.
     pub(super) task: WakerSlot,
+    /// Whether a task has rejected a datagram because it is too large for the path.
+    pub(super) wants_larger: bool,
     /// The reason why no datagrams can be sent at all.
     pub(super) failed: Option<DatagramError>,
 }
@@ -78,6 +80,11 @@ impl ExchangeDatagrams {
     /// Removes and returns the next datagram to send.
     pub(super) fn next_outgoing(&mut self) -> Option<Bytes> {
         self.used.as_mut()?.outgoing.pop()
+    }
+
+    /// Returns whether a task has rejected a datagram that is too large since the last call.
+    pub(super) fn take_wants_larger(&mut self) -> bool {
+        self.used.as_mut().is_some_and(|used| core::mem::take(&mut used.wants_larger))
     }
 
     /// Records that no datagrams can be sent because of `error`.

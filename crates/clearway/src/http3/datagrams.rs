@@ -48,6 +48,9 @@ impl Datagrams {
             if let Some(maximum) = maximum
                 && payload.len() > maximum
             {
+                datagrams.wants_larger = true;
+                state.change(self.key);
+                effects.wake_shard();
                 return Err(Error::Datagram(DatagramError::TooLarge { maximum }));
             }
             datagrams.outgoing.push(payload);
@@ -55,6 +58,19 @@ impl Datagrams {
             effects.wake_shard();
             Ok(())
         })
+    }
+
+    /// Starts path MTU discovery because a payload exceeds [`max_size`](Self::max_size), and
+    /// updates that size.
+    #[cfg(feature = "masque")]
+    pub(crate) fn want_larger(&self) {
+        self.shared.act(|state, effects| {
+            if let Some(exchange) = state.app.all.get_mut(self.key) {
+                exchange.datagrams.used().wants_larger = true;
+                state.change(self.key);
+                effects.wake_shard();
+            }
+        });
     }
 
     /// Returns the largest payload that can be sent now, in bytes; `None` until the request has

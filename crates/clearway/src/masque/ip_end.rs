@@ -83,6 +83,9 @@ impl IpEnd {
         origin: Origin,
     ) -> Result<Option<Vec<u8>>, TunnelError> {
         let maximum = self.datagrams.max_size();
+        if self.max_packet().is_some_and(|maximum| packet.len() > maximum) {
+            self.datagrams.want_larger();
+        }
         match self.flow.send_packet(packet, origin, maximum, self.now()) {
             IpSent::Datagram(datagram) => self.send_datagram(datagram).map(|()| None),
             IpSent::Reply { packet, .. } => Ok(Some(packet)),

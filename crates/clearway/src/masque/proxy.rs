@@ -6,7 +6,7 @@ use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 
 use bytes::Bytes;
-use clearway_masque::context::Side;
+use clearway_masque::context::{ContextId, Side};
 use clearway_masque::limits::UnansweredGuard;
 use clearway_masque::request::{self, Form};
 use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
@@ -177,7 +177,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
             guard.on_answer();
             if sent.is_ok() && permits(payload.len()) {
                 flow.queue(payload);
-                sent = client.send(flow);
+                sent = client.send(flow, payload.len());
             }
         });
         ready!(received).map_err(RelayEnd::Socket)?;
@@ -210,7 +210,8 @@ impl ClientEnd {
     }
 
     /// Sends what is queued in `flow`. Datagrams that the connection cannot carry are dropped.
-    fn send(&mut self, flow: &mut UdpFlow) -> Result<(), TunnelError> {
+    /// `length` is that of the newest UDP payload.
+    fn send(&mut self, flow: &mut UdpFlow, length: usize) -> Result<(), TunnelError> {
         // Capsules are for connections without DATAGRAM frames, and until the client's SETTINGS have
         // arrived.
         let Some(maximum) = self.datagrams.max_size() else {
@@ -225,6 +226,9 @@ impl ClientEnd {
             }
             return Ok(());
         };
+        if length.saturating_add(ContextId::PAYLOAD.encoded_len()) > maximum {
+            self.datagrams.want_larger();
+        }
         while let Some(datagram) = flow.next_datagram(maximum) {
             match self.datagrams.send(datagram) {
                 // The path's MTU has just become smaller.

@@ -103,6 +103,7 @@ impl UdpTunnel {
         if let Some(maximum) = self.max_payload()
             && payload.len() > maximum
         {
+            self.datagrams.want_larger();
             return Err(Error::Datagram(DatagramError::TooLarge { maximum }).into());
         }
         self.flow.queue(payload);

@@ -143,7 +143,7 @@ fn closing_the_endpoint_ends_its_clients() {
         running.server.close(clearway::VarInt::from_u32(0x100), b"maintenance");
         let error = running.client.closed().await;
         assert!(matches!(error, Error::Connection(_)), "{error}");
-        assert!(error.to_string().contains("H3_NO_ERROR: maintenance"), "{error}");
+        assert!(error.to_string().contains("H3_NO_ERROR, reason: \"maintenance\""), "{error}");
         running.server.wait_idle().await;
     });
 }

@@ -222,9 +222,17 @@ impl Connection {
         if self.is_closed() {
             return Err(DatagramError::ConnectionClosed);
         }
-        // An application that sends datagrams can use larger ones.
-        self.paths.mtu_mut().want();
+        self.want_larger_datagrams();
         self.datagrams.send(data)
+    }
+
+    /// Starts path MTU discovery, unless it is disabled or complete: the application sends
+    /// unreliable datagrams, or has one that is larger than
+    /// [`max_datagram_payload`](Self::max_datagram_payload).
+    pub fn want_larger_datagrams(&mut self) {
+        if !self.is_closed() {
+            self.paths.mtu_mut().want();
+        }
     }
 
     /// Returns the largest unreliable datagram payload that fits the send queue, in bytes. The path

@@ -204,6 +204,11 @@ impl<'a> Turn<'a> {
         self.core.http3.max_datagram(&mut self.streams, stream).ok()
     }
 
+    /// Starts path MTU discovery because a datagram is too large for the path.
+    pub(in crate::http3) fn want_larger_datagrams(&mut self) {
+        self.streams.connection_mut().want_larger_datagrams();
+    }
+
     /// Returns the peer's flow control credit for a stream, if the stream is writable.
     pub(in crate::http3) fn credit(&mut self, stream: u64) -> Option<SendCredits> {
         self.streams.connection_mut().send_credit(stream_id(stream)).ok()

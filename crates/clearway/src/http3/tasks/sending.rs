@@ -16,13 +16,18 @@ impl Batch<'_> {
         let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         let datagrams = &mut exchange.datagrams;
+        let mut wants_larger = datagrams.take_wants_larger();
         while let Some(data) = datagrams.next_outgoing() {
             match turn.send_datagram(stream, &data) {
                 // Datagrams are unreliable: one that is too large for the path or for the queue is
                 // lost.
-                Ok(()) | Err(DatagramError::TooLarge { .. } | DatagramError::QueueFull) => {}
+                Ok(()) | Err(DatagramError::QueueFull) => {}
+                Err(DatagramError::TooLarge { .. }) => wants_larger = true,
                 Err(error) => datagrams.fail(error),
             }
+        }
+        if wants_larger {
+            turn.want_larger_datagrams();
         }
         datagrams.maximum = turn.max_datagram(stream);
     }
