@@ -21,8 +21,8 @@ const BETA_DENOMINATOR: u64 = 10;
 const ECN_NUMERATOR: u64 = 17;
 const ECN_DENOMINATOR: u64 = 20;
 /// Fast convergence (§4.7): (1 + beta_cubic) / 2.
-const FAST_CONVERGENCE_NUMERATOR: u64 = 17;
-const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
+const FAST_CONVERGENCE_NUMERATOR: u64 = BETA_DENOMINATOR + BETA_NUMERATOR;
+const FAST_CONVERGENCE_DENOMINATOR: u64 = 2 * BETA_DENOMINATOR;
 
 /// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start, PRR (RFC 9937) in
 /// recovery, and Alternative Backoff with ECN (RFC 8511).

@@ -10,10 +10,14 @@ use clearway_units::packed::Pack;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Metric, Quantity};
 
+use super::{BETA_DENOMINATOR, BETA_NUMERATOR};
+
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const C: f64 = 0.4;
 /// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
-const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// beta_cubic (§4.6).
+const BETA: f64 = BETA_NUMERATOR as f64 / BETA_DENOMINATOR as f64;
 /// §4.2: the target is at most one and a half windows. That bound moves with the window, so it
 /// allows half a datagram of growth per acknowledged datagram.
 const MAX_GROWTH: f64 = 0.5;
