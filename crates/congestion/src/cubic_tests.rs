@@ -18,6 +18,16 @@ fn lose_one(sender: &mut Sender) {
     sender.acknowledge_all();
 }
 
+/// Asserts that the window is `expected` datagrams, with a relative error below `tolerance`.
+fn assert_window(sender: &Sender, expected: f64, tolerance: f64, when: &str) {
+    let measured = sender.datagrams();
+    assert!(
+        (measured / expected - 1.0).abs() < tolerance,
+        "the window {when} is {measured:.2} datagrams, expected {expected} within {} %",
+        tolerance * 100.0
+    );
+}
+
 #[test]
 fn a_loss_leaves_seven_tenths() {
     let mut sender = in_slow_start(100);
@@ -43,13 +53,17 @@ fn metrics_contain_the_curve() {
     assert_eq!(metrics["t"], Quantity::Time(Duration::ZERO));
     // K is cbrt(30 / 0.4) s.
     let Quantity::Time(k) = metrics["k"] else { panic!("K is a time") };
-    assert!(k.as_nanos().abs_diff(4_217_163_326) < 10, "{k:?}");
+    let expected = Duration::from_nanos(4_217_163_326);
+    assert!(k.abs_diff(expected) < Duration::from_nanos(10), "K is {k:?}, expected {expected:?}");
     // Recovery ends with the first of these rounds; the others advance the curve's time.
     for _ in 0..3 {
         sender.clean_round(1);
     }
     let Quantity::Time(t) = sender.metrics()["t"] else { panic!("t is a time") };
-    assert!((ms(200)..=ms(300)).contains(&t), "{t:?}");
+    assert!(
+        (ms(200)..=ms(300)).contains(&t),
+        "t is {t:?} after two rounds, expected 200 to 300 ms"
+    );
 }
 
 #[test]
@@ -81,12 +95,12 @@ fn the_window_is_back_where_it_was_after_k() {
     for _ in 0..rounds {
         sender.clean_round(20);
     }
-    assert!((sender.datagrams() / 1000.0 - 1.0).abs() < 0.01, "{}", sender.datagrams());
+    assert_window(&sender, 1000.0, 0.01, "after K");
     for _ in 0..100 {
         sender.clean_round(20);
     }
     // Ten seconds later, the window is 0.4 x 10^3 larger.
-    assert!((sender.datagrams() / 1400.0 - 1.0).abs() < 0.05, "{}", sender.datagrams());
+    assert_window(&sender, 1400.0, 0.05, "10 s after K");
 }
 
 #[test]

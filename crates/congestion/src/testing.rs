@@ -110,8 +110,13 @@ impl Sender {
         sender.wait(rtt);
         sender.acknowledge_first(1);
         assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
-        let off = sender.window().abs_diff(datagrams * SIZE);
-        assert!(off <= SIZE / 2, "{}", sender.window());
+        let (window, expected) = (sender.window(), datagrams * SIZE);
+        assert!(
+            window.abs_diff(expected) <= SIZE / 2,
+            "{algorithm}: a loss reduced the window from {initial} to {window} bytes, expected \
+             {expected} within {} (half a datagram)",
+            SIZE / 2
+        );
         sender
     }
 

@@ -17,6 +17,16 @@ const CUBIC_100_MS: [f64; 5] = [12.0, 38.0, 187.0, 1054.0, 5926.0];
 /// On a path with a short round trip CUBIC behaves like Reno.
 const CUBIC_10_MS: [f64; 5] = RENO;
 
+/// Asserts that the average window has the expected size, both in datagrams, for an algorithm, a
+/// round-trip time in milliseconds and a number of packets from one loss to the next.
+fn assert_window(measured: f64, expected: f64, (algorithm, rtt, every): (Algorithm, u64, u64)) {
+    assert!(
+        (measured / expected - 1.0).abs() <= 0.1,
+        "{algorithm}, {rtt} ms, one loss in {every} packets: the average window is {measured:.1} \
+         datagrams, expected {expected} within 10 %"
+    );
+}
+
 fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
     for (row, expected) in column.into_iter().enumerate() {
         let every = 100 * 10_u64.pow(row as u32);
@@ -25,8 +35,7 @@ fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
         // row starts close to its value.
         let (settling, losses) = if every < 1_000_000 { (100, 50) } else { (20, 20) };
         let measured = average_window(algorithm, ms(milliseconds), || every, settling, losses);
-        let off = measured / expected - 1.0;
-        assert!(off.abs() <= 0.1, "{algorithm} {milliseconds} ms 1/{every}: {measured}");
+        assert_window(measured, expected, (algorithm, milliseconds, every));
     }
 }
 
@@ -36,7 +45,10 @@ fn reno_has_the_windows_of_the_table() {
     assert_column(Algorithm::Reno, 100, RENO);
     let [short, long] =
         [1, 1000].map(|rtt| average_window(Algorithm::Reno, ms(rtt), || 1000, 20, 30));
-    assert!((short / long - 1.0).abs() < 0.01, "{short} {long}");
+    assert!(
+        (short / long - 1.0).abs() < 0.01,
+        "the average window is {short:.1} datagrams at 1 ms and {long:.1} at 1 s, expected the same"
+    );
 }
 
 #[test]
@@ -66,7 +78,6 @@ fn irregular_losses_give_the_same_windows_while_cubic_behaves_like_reno() {
     ] {
         let distance = || every / 2 + random.below(every);
         let measured = average_window(algorithm, ms(rtt), distance, 20, 100);
-        let off = measured / expected - 1.0;
-        assert!(off.abs() <= 0.1, "{algorithm} {rtt} ms 1/{every}: {measured}");
+        assert_window(measured, expected, (algorithm, rtt, every));
     }
 }
