@@ -45,6 +45,14 @@ fn s4_no_deeper_than_beta() {
     let mut story = Story::new("cubic", S4);
     tell(&mut story, 5);
     assert_eq!(story.violation(), Some("S4"), "row 14: 0.595 where 0.7 is right");
+    // The factor is the expected cause, and persistent congestion an exception.
+    let explanation = story.checker().violation().unwrap().explanation;
+    assert_eq!(
+        explanation,
+        "a reduction from 12000 to 6000 bytes, below the 8400 that the controller's factor 0.7 \
+         permits; only persistent congestion permits this, and the lost packets span 0.0 ms of the \
+         525.0 ms that it requires"
+    );
 }
 
 #[test]

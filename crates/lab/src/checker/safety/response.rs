@@ -59,13 +59,15 @@ fn check_cut(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         return Err("the window was reduced more than once for one event".to_owned());
     }
     let before = window_before(records, report);
-    let least =
-        (before * beta(records, report) / 100).saturating_sub(datagram).max(records.floor());
+    let beta = beta(records, report);
+    let reduced = before * beta / 100;
+    let least = reduced.saturating_sub(datagram).max(records.floor());
     let is_new = is_new(records, report);
     let after = report.change.after;
     let is_collapse = after < least || !is_new;
     if is_collapse {
-        check_collapse(records, report, is_new)?;
+        let permitted = is_new.then_some((reduced.max(records.floor()), beta));
+        check_collapse(records, report, permitted)?;
     }
     let threshold = congestion.slow_start_threshold.unwrap_or(0);
     let expected = match report.before.congestion.slow_start_threshold {
@@ -93,10 +95,26 @@ fn window_before(records: &EndpointRecords, report: &Report<'_>) -> u64 {
 }
 
 /// Checks a window that was set to the minimum, or was reduced again for the same losses: only
-/// persistent congestion allows this, once for each period.
-fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) -> Verdict {
-    let after = report.change.after;
+/// persistent congestion allows this, once for each period. `permitted` is the window that the
+/// controller's factor permits, and that factor in percent; `None` for the same losses.
+fn check_collapse(
+    records: &EndpointRecords,
+    report: &Report<'_>,
+    permitted: Option<(u64, u64)>,
+) -> Verdict {
+    let (before, after) = (window_before(records, report), report.change.after);
+    let reduction = format!("reduction from {before} to {after} bytes");
+    let excess = match permitted {
+        Some((window, beta)) => format!(
+            "a {reduction}, below the {window} that the controller's factor {} permits",
+            beta as f64 / 100.0
+        ),
+        None => format!("a second {reduction} in one recovery period"),
+    };
     let lost = report.tally.largest_lost;
+    if lost.is_none() && permitted.is_some() {
+        return Err(format!("{excess}; no packet was lost"));
+    }
     if lost.is_none_or(|index| index < records.episode.collapsed) {
         return Err(format!(
             "the window was reduced to {after} bytes again for losses that already set it to the \
@@ -106,14 +124,18 @@ fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) 
     let silence = longest_silence(records, |_| true);
     let needed = persistent_duration(records, report);
     if silence < needed {
-        let period = if is_new { "a" } else { "for the second time in one recovery period, a" };
         return Err(format!(
-            "{period} reduction from {} to {after}: the lost packets span {silence:?}, and persistent \
-             congestion needs {needed:?}",
-            report.change.before
+            "{excess}; only persistent congestion permits this, and the lost packets span {} of the \
+             {} that it requires",
+            milliseconds(silence),
+            milliseconds(needed)
         ));
     }
     Ok(())
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
 /// Checks that an ACK that establishes persistent congestion sets the window to the minimum (RFC
