@@ -20,6 +20,7 @@ use clearway_lab::sweep::{Event as Swept, Job, sweep};
 use serde_json::json;
 
 use super::interruptible::{Words, interruptible};
+use super::invocation::invocation;
 use super::library::Library;
 use super::matrix::{Matrix, View};
 use super::progress::Progress;
@@ -275,8 +276,10 @@ impl DisturbCommand {
         };
         let seed = if self.seed == 0 { String::new() } else { format!(" --seed {}", self.seed) };
         let mut line = format!(
-            "clearway lab disturb {scenario}--controller {} --variant {:?}{seed}",
-            view.candidate.name, view.variant.name
+            "{} disturb {scenario}--controller {} --variant {:?}{seed}",
+            invocation(),
+            view.candidate.name,
+            view.variant.name
         );
         for event in events {
             // Writing to a string does not fail.

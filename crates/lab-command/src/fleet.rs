@@ -10,6 +10,7 @@ use clearway_lab::fleet::{Circumstance, FleetRule, Form, Reason, Report, Setting
 use serde_json::{Value, json};
 
 use super::interruptible::{Words, interruptible};
+use super::invocation::invocation;
 use super::progress::Progress;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
@@ -137,7 +138,7 @@ impl FleetCommand {
 
     /// Returns the command that repeats a seed.
     fn repeat_command(&self, seed: u64) -> String {
-        let mut line = format!("clearway lab fleet --seed {seed}");
+        let mut line = format!("{} fleet --seed {seed}", invocation());
         let default = Size::default();
         let Size { servers, connections } = self.size();
         if servers != default.servers {

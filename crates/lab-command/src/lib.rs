@@ -7,6 +7,7 @@ mod disturb;
 mod explore;
 mod fleet;
 mod interruptible;
+mod invocation;
 mod library;
 mod list;
 mod matrix;

@@ -11,6 +11,7 @@ use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::sweep::Run;
 use clearway_qlog::QlogError;
 
+use super::invocation::invocation;
 use super::matrix::View;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::shell::word;
@@ -32,7 +33,8 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
     };
     let (scenario, candidate) = (&view.scenario.name, &view.candidate.name);
     let replay = format!(
-        "  to reproduce it: clearway lab replay {} --controller {candidate} --variant {} --seed {}",
+        "  to reproduce it: {} replay {} --controller {candidate} --variant {} --seed {}",
+        invocation(),
         word(&view.scenario.file),
         word(&view.variant.name),
         culprit.seed
@@ -144,7 +146,7 @@ name = \"two words\"
             "property L1 was violated after 1.500000 s at the server of flow 0: the window",
             "    an ACK arrived",
             &file.display().to_string(),
-            "clearway lab replay small.toml --controller cubic --variant 'two words' --seed 4",
+            " replay small.toml --controller cubic --variant 'two words' --seed 4",
         ] {
             assert!(text.contains(part), "{part:?} is not in {text}");
         }
