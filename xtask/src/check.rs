@@ -1,7 +1,7 @@
-//! `cargo xtask check`: checks a change in minutes, before it is proposed. Runs the formatter and
-//! lints, all tests of the changed crates, and the unit tests of their direct dependents. A crate
-//! that (also) depends on a changed crate through another dependent is only linted; CI runs its
-//! tests.
+//! `cargo xtask check`: checks a change in minutes, before it is proposed. Runs all tests of the
+//! changed crates, because a change most often breaks these, then the formatter and lints, and the
+//! unit tests of the direct dependents. A crate that (also) depends on a changed crate through
+//! another dependent is only linted; CI runs its tests.
 //!
 //! Only these packages are selected. With this selection, Cargo may choose other features for the
 //! remaining crates than in a build of the whole workspace. Those crates are then compiled again,
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use self::packages::{Package, Scope};
+use self::packages::{Package, Part, Scope};
 use crate::command::{self, QUINN, cargo, root};
 use crate::mutants::{self, MutantsOptions};
 use crate::options::defaults;
@@ -44,21 +44,16 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     if scope.is_empty() {
         return Ok(());
     }
+    test(&packages, &scope, Part::Changed)?;
     let mut format = cargo(&["fmt", "--check"]);
-    command::run("checking the formatting", format.args(scope.select_changed()))?;
+    command::run("checking the formatting", format.args(scope.select(Part::Changed)))?;
     let deny = ["--quiet", "--", "-D", "warnings"];
     let mut lint = cargo(&["clippy", "--all-targets"]);
-    command::run("linting the changed crates", lint.args(scope.select_changed()).args(deny))?;
+    command::run("linting the changed crates", lint.args(scope.select(Part::Changed)).args(deny))?;
     if scope.has_dependents() {
         let mut lint = cargo(&["clippy", "--workspace", "--features", QUINN, "--lib", "--bins"]);
         command::run("linting the dependent crates", lint.args(deny))?;
-    }
-    for program in built(&packages, &scope)? {
-        let mut tests = Command::new(&program.path);
-        command::run(
-            &format!("testing {}", program.name),
-            tests.arg("--quiet").current_dir(program.folder),
-        )?;
+        test(&packages, &scope, Part::Dependents)?;
     }
     let areas = mutants::areas_of(&files);
     if options.slow && !areas.is_empty() {
@@ -84,19 +79,32 @@ struct Tests {
     folder: PathBuf,
 }
 
-/// Builds the tests for `scope`.
-fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
+/// Builds and runs the tests of a part of `scope`.
+fn test(packages: &[Package], scope: &Scope, part: Part) -> Result<(), String> {
+    for program in built(packages, scope, part)? {
+        let mut tests = Command::new(&program.path);
+        command::run(
+            &format!("testing {}", program.name),
+            tests.arg("--quiet").current_dir(program.folder),
+        )?;
+    }
+    Ok(())
+}
+
+/// Builds the tests of a part of `scope`.
+fn built(packages: &[Package], scope: &Scope, part: Part) -> Result<Vec<Tests>, String> {
     let mut build = cargo(&["test", "--no-run", "--bins"]);
-    build.args(scope.select_tested()).args(scope.has_library(packages).then_some("--lib"));
-    let names: BTreeSet<&str> = scope.integration_tests(packages).collect();
+    build.args(scope.select(part)).args(scope.has_library(packages, part).then_some("--lib"));
+    let names: BTreeSet<&str> = scope.integration_tests(packages, part).collect();
     names.iter().for_each(|name| {
         build.args(["--test", name]);
     });
     build
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit());
-    eprintln!("xtask: building the tests");
-    let text = command::output("building the tests", &mut build)?;
+    let what = format!("building the tests of the {part}");
+    eprintln!("xtask: {what}");
+    let text = command::output(&what, &mut build)?;
     let mut tests = Vec::new();
     for line in text.lines() {
         let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
@@ -110,7 +118,7 @@ fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
         let target = &message["target"];
         let is_integration =
             target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"));
-        if scope.includes(&package.name, is_integration) {
+        if scope.includes(&package.name, part, is_integration) {
             let name =
                 format!("{} ({})", package.name, target["name"].as_str().unwrap_or_default());
             tests.push(Tests { name, path: path.into(), folder: root().join(&package.folder) });

@@ -82,6 +82,24 @@ pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
     Ok(changed.lines().chain(new.lines()).map(PathBuf::from).collect())
 }
 
+/// The packages whose tests are run together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The changed packages, with all tests.
+    Changed,
+    /// Their direct dependents, with unit tests only.
+    Dependents,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "changed crates",
+            Self::Dependents => "dependent crates",
+        })
+    }
+}
+
 /// The packages that a change affects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scope {
@@ -143,34 +161,38 @@ impl Scope {
         !self.near.is_empty()
     }
 
-    /// Returns the Cargo arguments that select the changed packages.
-    pub(super) fn select_changed(&self) -> impl Iterator<Item = &str> {
-        self.changed.iter().flat_map(|name| ["--package", name])
+    /// Returns the packages of a part.
+    const fn part(&self, part: Part) -> &BTreeSet<String> {
+        match part {
+            Part::Changed => &self.changed,
+            Part::Dependents => &self.near,
+        }
     }
 
-    /// Returns the Cargo arguments that select the changed packages and their direct dependents.
-    pub(super) fn select_tested(&self) -> impl Iterator<Item = &str> {
-        self.changed.union(&self.near).flat_map(|name| ["--package", name])
+    /// Returns the Cargo arguments that select the packages of a part.
+    pub(super) fn select(&self, part: Part) -> impl Iterator<Item = &str> {
+        self.part(part).iter().flat_map(|name| ["--package", name])
     }
 
-    /// Returns the names of the integration tests of the changed packages.
+    /// Returns the names of the integration tests to run for a part.
     pub(super) fn integration_tests<'a>(
         &'a self,
         packages: &'a [Package],
+        part: Part,
     ) -> impl Iterator<Item = &'a str> {
-        let changed = packages.iter().filter(|package| self.changed.contains(&package.name));
-        changed.flat_map(|package| package.tests.iter().map(String::as_str))
+        let tested = packages.iter().filter(move |it| self.includes(&it.name, part, true));
+        tested.flat_map(|package| package.tests.iter().map(String::as_str))
     }
 
-    /// Returns whether any package whose tests are run has a library. Without one, Cargo rejects
-    /// `--lib`.
-    pub(super) fn has_library(&self, packages: &[Package]) -> bool {
-        packages.iter().any(|package| package.has_library && self.includes(&package.name, false))
+    /// Returns whether any package of a part has a library. Without one, Cargo rejects `--lib`.
+    pub(super) fn has_library(&self, packages: &[Package], part: Part) -> bool {
+        packages.iter().any(|it| it.has_library && self.includes(&it.name, part, false))
     }
 
-    /// Returns whether to run the unit tests or integration tests of a package.
-    pub(super) fn includes(&self, package: &str, is_integration: bool) -> bool {
-        self.changed.contains(package) || !is_integration && self.near.contains(package)
+    /// Returns whether to run the unit tests or integration tests of a package for a part.
+    pub(super) fn includes(&self, package: &str, part: Part, is_integration: bool) -> bool {
+        let has_those = part == Part::Changed || !is_integration;
+        has_those && self.part(part).contains(package)
     }
 
     /// Describes the tests that are not run.
@@ -235,9 +257,13 @@ mod tests {
         let scope = scope(&["crates/transport/src/lib.rs"]);
         assert_eq!(names(&scope.changed), ["transport"]);
         assert_eq!((names(&scope.near), names(&scope.far)), (vec!["io"], vec!["interop"]));
-        assert!(scope.includes("transport", true) && scope.includes("io", false));
-        assert!(!scope.includes("io", true) && !scope.includes("wire", false));
-        assert!(!scope.includes("interop", false));
+        let (own, others) = (Part::Changed, Part::Dependents);
+        assert!(scope.includes("transport", own, true) && scope.includes("io", others, false));
+        assert!(!scope.includes("transport", others, false) && !scope.includes("io", own, false));
+        assert!(!scope.includes("io", others, true) && !scope.includes("wire", own, false));
+        assert!(!scope.includes("interop", others, false));
+        assert_eq!(scope.select(own).collect::<Vec<_>>(), ["--package", "transport"]);
+        assert_eq!(scope.select(others).collect::<Vec<_>>(), ["--package", "io"]);
         assert_eq!(scope.left_out(), "the integration tests of io; all tests of interop; ");
     }
 
