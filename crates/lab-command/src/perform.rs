@@ -151,7 +151,10 @@ impl Rows<'_> {
             output::result(&line)?;
         }
         let culprit = swept.runs.iter().find(|run| run.outcome.violation.is_some());
-        let text = culprit.and_then(|run| violation::explain(&view, run, &self.traces.qlog));
+        let text = match culprit {
+            Some(run) => violation::explain(&view, run, &self.traces.qlog),
+            None => violation::explain_unmet(&view, &row),
+        };
         if let Some(text) = text {
             output::status_lines(&text);
         }

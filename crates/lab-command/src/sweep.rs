@@ -43,10 +43,13 @@ pub(super) struct SweepCommand {
 
 const AFTER_HELP: &str = "\
 With --json, each line has: scenario, controller, variant, seeds (number of runs), finished (number of \
-finished runs), violations, floor_reached (the share of the runs, 0 to 1), p50_s, p99_s, max_s (virtual \
-seconds, null for never), wall_s (real seconds), complete, expectations_met, unmet (a description), \
-unfinished_seeds and violating_seeds (the first few), violated (a list of property, runs, seed, at_s), \
-references.
+finished runs), violations (number of runs in which the checker detected a violation), floor_reached \
+(the share of the runs, 0 to 1), p50_s, p99_s, max_s (virtual seconds, null for never), wall_s (real \
+seconds), complete, expectations_met, unmet (descriptions), unchecked (expectations that were not checked, \
+because runs ended early), unfinished_seeds, late_seeds (later than a bound that was missed, or not \
+finished), violating_seeds (those of violations; each list has the first few), violated (a list of \
+property, runs, seed, at_s: the violations, and the properties that unmet bounds violate, such as L9 for \
+late runs), references, shares (a list of flow, least, mean, most: of all content, 0 to 1).
 
 Examples:
   Run ten thousand collapses for each controller:

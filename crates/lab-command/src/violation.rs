@@ -1,4 +1,4 @@
-//! The report on a run that violated a property.
+//! The reports on runs that violated a property or missed a bound.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use clearway_lab::checker::Violation;
 use clearway_lab::end::EndId;
 use clearway_lab::log::log;
+use clearway_lab::report::{Row, Verdict};
 use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::sweep::Run;
 use clearway_qlog::QlogError;
@@ -31,21 +32,33 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
         Ok(_) => format!("  its qlog file: {}", path.display()),
         Err(why) => format!("  no qlog file: {why}"),
     };
-    let (scenario, candidate) = (&view.scenario.name, &view.candidate.name);
-    let replay = format!(
-        "  to reproduce it: {} replay {} --controller {candidate} --variant {} --seed {}",
+    let head = format!("{}: {}", name(view, culprit.seed), text(violation));
+    Some([head, qlog, replay(view, culprit.seed)].join("\n"))
+}
+
+/// Describes the first expectation in `row` that a run does not meet, and includes the command that
+/// reproduces the run.
+pub(super) fn explain_unmet(view: &View<'_>, row: &Row) -> Option<String> {
+    let unmet = |verdict: &Verdict| Some((verdict.unmet()?, *verdict.seeds.first()?));
+    let (unmet, seed) = row.verdicts.iter().find_map(unmet)?;
+    Some(format!("{}: not as expected: {unmet}\n{}", name(view, seed), replay(view, seed)))
+}
+
+/// Returns the name of a run in reports.
+fn name(view: &View<'_>, seed: u64) -> String {
+    let View { scenario, variant, candidate, .. } = view;
+    format!("{}, {:?}, {}, seed {seed}", scenario.name, variant.name, candidate.name)
+}
+
+/// Returns the line with the command that reproduces a run.
+fn replay(view: &View<'_>, seed: u64) -> String {
+    format!(
+        "  to reproduce it: {} replay {} --controller {} --variant {} --seed {seed}",
         invocation(),
         word(&view.scenario.file),
-        word(&view.variant.name),
-        culprit.seed
-    );
-    let head = format!(
-        "{scenario}, {:?}, {candidate}, seed {}: {}",
-        view.variant.name,
-        culprit.seed,
-        text(violation)
-    );
-    Some([head, qlog, replay].join("\n"))
+        view.candidate.name,
+        word(&view.variant.name)
+    )
 }
 
 /// Formats a violation and the events before it.
@@ -102,7 +115,10 @@ pub(super) fn record(
 mod tests {
     use clearway_lab::end::{EndId, Side};
     use clearway_lab::scenario::Scenario;
+    use clearway_lab::sweep::Swept;
     use clearway_units::Timestamp;
+
+    use std::time::Duration;
 
     use super::super::matrix::Matrix;
     use super::super::selection::Selection;
@@ -127,6 +143,27 @@ name = \"two words\"
             explanation: "the window did not grow".to_owned(),
             last_events: vec!["an ACK arrived".to_owned()],
         }
+    }
+
+    #[test]
+    fn a_report_on_a_late_run_names_its_seed() {
+        let text = format!("{SCENARIO}\n[expect]\nwithin = \"1ms\"\n");
+        let scenario = Scenario::parse("small", &text, Path::new("")).unwrap();
+        let selection = Selection::of("cubic", &["two words"]);
+        let matrix = Matrix::new(vec![scenario], &selection, 3, Some(2)).unwrap();
+        let view = matrix.view(0).unwrap();
+        let setup = &view.variant.setup;
+        let one = |seed| Run {
+            seed,
+            outcome: run(setup, view.candidate, seed, Extras::default()).unwrap(),
+        };
+        let swept = Swept { runs: vec![one(3), one(4)], wall: Duration::ZERO };
+        let text = explain_unmet(&view, &view.row(&swept)).unwrap();
+        let head = "small, \"two words\", cubic, seed 3: not as expected: every run within 0.001 s: \
+            2 of 2 runs were late (seeds 3, 4; the longest: 0.";
+        assert!(text.starts_with(head), "{text}");
+        let replay = " replay small.toml --controller cubic --variant 'two words' --seed 3";
+        assert!(text.contains("\n  to reproduce it: ") && text.ends_with(replay), "{text}");
     }
 
     #[test]
@@ -156,7 +193,7 @@ name = \"two words\"
         let text = explain(&view, &Run { seed: 4, outcome: outcome.clone() }, &file).unwrap();
         assert!(text.contains("no qlog file") && text.contains("replay"), "{text}");
         fs::remove_dir_all(&folder).unwrap();
-        let clean = Outcome { violation: None, ..outcome };
+        let clean = Outcome { violation: None, ..outcome.clone() };
         assert_eq!(explain(&view, &Run { seed: 4, outcome: clean }, &folder), None);
     }
 }

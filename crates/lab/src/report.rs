@@ -18,9 +18,13 @@ pub use json::json;
 pub use statistics::{Share, Statistics, Violated};
 pub use table::table;
 pub use text::seconds_text;
-pub use verdict::{Verdict, judge};
+pub use verdict::{Verdict, judge, judge_run};
 
+use std::collections::BTreeSet;
+
+use crate::checker::Property;
 use crate::sweep::Swept;
+use statistics::NAMED;
 
 /// The result of one variant of a scenario with one controller.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,6 +61,18 @@ impl Row {
             references: Vec::new(),
             wall_seconds: swept.wall.as_secs_f64(),
         }
+    }
+
+    /// Returns the seeds of the first few runs that violated L9: later than a bound that was
+    /// missed, or not finished.
+    pub fn late_seeds(&self) -> Vec<u64> {
+        let is_late = |verdict: &&Verdict| {
+            let mut ids = verdict.violated.iter().map(|violated| violated.property);
+            !verdict.violated.is_empty() && ids.all(|id| id == Property::L9.id())
+        };
+        let late = self.verdicts.iter().filter(is_late);
+        let seeds: BTreeSet<u64> = late.flat_map(|it| it.seeds.iter().copied()).collect();
+        seeds.into_iter().take(NAMED).collect()
     }
 
     /// Returns whether all expectations were met.

@@ -106,7 +106,8 @@ fn unmet_expectations_are_reported() {
     let output = clearway(&arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains(" NO\n") && text.contains("every run within 0.010 s: 0."), "{text}");
+    let late = "every run within 0.010 s: 3 of 3 runs were late (seeds 0, 1, 2; the longest:";
+    assert!(text.contains(" NO\n") && text.contains(late), "{text}");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(
         errors.contains("1 of 1 results were not as expected; the first: strict, \"base\", cubic")
@@ -115,6 +116,10 @@ fn unmet_expectations_are_reported() {
     let line = &lines(&output)[0];
     assert_eq!(line["expectations_met"], false);
     assert_eq!(line["unmet"].as_array().unwrap().len(), 2);
+    assert_eq!(line["late_seeds"], serde_json::json!([0, 1, 2]));
+    assert_eq!((&line["violations"], &line["violated"][0]["property"]), (&0.into(), &"L9".into()));
+    let replay = format!(" replay {file} --controller cubic --variant base --seed 0\n");
+    assert!(errors.contains("seed 0: not as expected: every run") && errors.contains(&replay));
 }
 
 #[test]

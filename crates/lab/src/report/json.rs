@@ -25,7 +25,9 @@ struct Object<'a> {
     complete: bool,
     expectations_met: bool,
     unmet: Vec<String>,
+    unchecked: Vec<&'a str>,
     unfinished_seeds: &'a [u64],
+    late_seeds: Vec<u64>,
     violating_seeds: &'a [u64],
     violated: Vec<&'a Violated>,
     references: &'a [String],
@@ -53,8 +55,10 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
         wall_s: row.wall_seconds,
         complete: row.is_complete,
         expectations_met: row.is_met(),
-        unmet: row.verdicts.iter().filter_map(unmet).collect(),
+        unmet: row.verdicts.iter().filter_map(Verdict::unmet).collect(),
+        unchecked: row.verdicts.iter().filter_map(unchecked).collect(),
         unfinished_seeds: &statistics.unfinished_seeds,
+        late_seeds: row.late_seeds(),
         violating_seeds: &statistics.violating_seeds,
         violated: row.verdicts.iter().flat_map(|verdict| &verdict.violated).collect(),
         references: &row.references,
@@ -62,8 +66,7 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
     })
 }
 
-/// Describes an unmet expectation in words.
-pub(super) fn unmet(verdict: &Verdict) -> Option<String> {
-    let shortfall = verdict.shortfall.as_ref()?;
-    Some(format!("{}: {shortfall}", verdict.expected))
+/// Returns an expectation that was not checked.
+pub(super) fn unchecked(verdict: &Verdict) -> Option<&str> {
+    (!verdict.is_checked).then_some(&verdict.expected)
 }

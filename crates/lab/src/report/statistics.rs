@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::sweep::Run;
+use crate::world::Stop;
 
 /// The number of seeds that are listed for each kind of failed run.
-const NAMED: usize = 8;
+pub(super) const NAMED: usize = 8;
 
 /// The statistics of the runs of one variant with one controller.
 ///
@@ -22,6 +23,8 @@ pub struct Statistics {
     pub finished: usize,
     /// The seeds of the first few runs that did not finish.
     pub unfinished_seeds: Vec<u64>,
+    /// The number of runs that ended early, because they violated a property.
+    pub ended_early: usize,
     /// The number of runs that violated a property.
     pub violations: usize,
     /// The seeds of the first few runs that violated a property.
@@ -82,6 +85,7 @@ impl Statistics {
             runs: runs.len(),
             finished,
             unfinished_seeds: unfinished.map(seeds).take(NAMED).collect(),
+            ended_early: runs.iter().filter(|run| run.outcome.stop == Stop::Violated).count(),
             violations: violating().count(),
             violating_seeds: violating().map(seeds).take(NAMED).collect(),
             violated: violated(runs),
@@ -143,7 +147,7 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
 
 /// Returns the smallest of the sorted `times` such that at least `percent` percent of them do not
 /// exceed it.
-fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
+pub(super) fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.checked_sub(1)?).copied().flatten()
 }

@@ -36,7 +36,7 @@ fn violations_and_floors_are_counted() {
     low.outcome.flows[0].reached_floor = true;
     let runs = [finished(1, 10), violating(2), low, finished(4, 10)];
     let statistics = Statistics::new(&runs);
-    assert_eq!(statistics.violations, 1);
+    assert_eq!((statistics.violations, statistics.ended_early), (1, 1));
     assert_eq!(statistics.violating_seeds, [2]);
     assert_eq!(statistics.finished, 3);
     assert_eq!(statistics.floor_reached, 0.25);

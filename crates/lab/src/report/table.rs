@@ -1,8 +1,8 @@
 //! Formats rows as a table, for people.
 
-use super::json::unmet;
+use super::json::unchecked;
 use super::text::wrapped;
-use super::{Row, Share};
+use super::{Row, Share, Statistics, Verdict};
 
 /// The maximum width of a line, unless a single word is longer.
 const WIDTH: usize = 100;
@@ -14,8 +14,8 @@ const HEAD: [&str; 9] =
     ["variant", "controller", "seeds", "finished", "floor", "p50 s", "p99 s", "max s", "expected"];
 
 /// Formats `rows` as a table, with a part for each scenario; rows of a scenario must be adjacent. A
-/// row is followed by the unmet expectations, the flows' shares, and published results. Times are
-/// in seconds.
+/// row is followed by the unmet expectations, the flows' shares, and the published results that no
+/// earlier row of its scenario has. Times are in seconds.
 pub fn table(rows: &[Row]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -35,7 +35,9 @@ pub fn table(rows: &[Row]) -> String {
             lines.push(line(&HEAD.map(str::to_owned), &widths));
         }
         lines.push(line(cells, &widths));
-        lines.extend(notes(row));
+        let earlier = rows[..index].iter().filter(|it| it.scenario == row.scenario);
+        let printed: Vec<_> = earlier.flat_map(|row| &row.references).collect();
+        lines.extend(notes(row, &printed));
     }
     lines.join("\n")
 }
@@ -44,6 +46,7 @@ fn cells(row: &Row) -> [String; 9] {
     let statistics = &row.statistics;
     let time = |time: Option<core::time::Duration>| match time {
         Some(time) => format!("{:.2}", time.as_secs_f64()),
+        None if statistics.ended_early > 0 => "-".to_owned(),
         None => "never".to_owned(),
     };
     let expected = match (row.is_met(), row.is_complete) {
@@ -103,16 +106,28 @@ fn shares(row: &Row) -> Option<String> {
     }
 }
 
-/// Returns the notes below a row.
-fn notes(row: &Row) -> Vec<String> {
-    let unmet =
-        row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));
-    let published = row.references.iter().map(|text| format!("published: {text}"));
+/// Returns the notes below a row, without references that are `printed` above it.
+fn notes(row: &Row, printed: &[&String]) -> Vec<String> {
+    let unmet = row.verdicts.iter().filter_map(Verdict::unmet);
+    let unmet = unmet.map(|text| format!("not as expected: {text}"));
+    let published = row.references.iter().filter(|text| !printed.contains(text));
+    let published = published.map(|text| format!("published: {text}"));
     unmet
+        .chain(not_checked(row))
         .chain(shares(row))
         .chain(published)
         .flat_map(|text| wrapped(&text, "    ", WIDTH))
         .collect()
+}
+
+/// Lists the expectations that were not checked.
+fn not_checked(row: &Row) -> Option<String> {
+    let open: Vec<_> = row.verdicts.iter().filter_map(unchecked).collect();
+    let Statistics { runs, ended_early, .. } = row.statistics;
+    (!open.is_empty()).then(|| {
+        let list = open.join("; ");
+        format!("not checked, because {ended_early} of {runs} runs ended early: {list}")
+    })
 }
 
 #[cfg(test)]

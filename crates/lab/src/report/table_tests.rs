@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::{WIDTH, table};
-use crate::report::testing::{finished, unfinished};
+use crate::report::testing::{finished, unfinished, violating};
 use crate::report::{Row, Share, Verdict};
 use crate::sweep::Swept;
 
@@ -11,6 +11,8 @@ fn row(scenario: &str, variant: &str, shortfall: Option<&str>) -> Row {
         expected: "the 99th percentile within 4.2 s".to_owned(),
         shortfall: shortfall.map(str::to_owned),
         violated: Vec::new(),
+        seeds: Vec::new(),
+        is_checked: true,
     };
     Row {
         scenario: scenario.to_owned(),
@@ -27,7 +29,9 @@ fn columns_are_aligned_and_notes_follow_their_row() {
     partial.is_complete = false;
     let mut published = row("collapse", "base", None);
     published.references = vec!["3.8 s at the median (field notes)".to_owned()];
-    let rows = [published, row("collapse", "jitter", Some("4.35 s")), partial];
+    let mut again = row("collapse", "jitter", Some("4.35 s"));
+    again.references = vec![published.references[0].clone(), "2 s (a report)".to_owned()];
+    let rows = [published, again, partial];
     let expected = "\
 collapse
 variant  controller  seeds  finished  floor  p50 s  p99 s  max s  expected
@@ -35,12 +39,26 @@ base     cubic           2         2    0 %   3.81   4.00   4.00       yes
     published: 3.8 s at the median (field notes)
 jitter   cubic           2         2    0 %   3.81   4.00   4.00        NO
     not as expected: the 99th percentile within 4.2 s: 4.35 s
+    published: 2 s (a report)
 
 wifi
 variant  controller  seeds  finished  floor  p50 s  p99 s  max s  expected
 base     cubic           2         2    0 %   3.81   4.00   4.00    so far";
     assert_eq!(table(&rows), expected);
     assert_eq!(table(&[]), "");
+}
+
+#[test]
+fn values_that_are_unknown_because_runs_ended_early_are_not_failures() {
+    let mut row = row("wifi", "base", None);
+    let runs = vec![finished(0, 3812), violating(1)];
+    row.statistics = Row::new(&Swept { runs, wall: Duration::ZERO }, 2).statistics;
+    row.verdicts[0].is_checked = false;
+    let text = table(&[row]);
+    let expected = "\
+base     cubic           2         1    0 %   3.81      -      -        NO
+    not checked, because 1 of 2 runs ended early: the 99th percentile within 4.2 s";
+    assert!(text.ends_with(expected), "{text}");
 }
 
 #[test]

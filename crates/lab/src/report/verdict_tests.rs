@@ -3,12 +3,13 @@ use core::time::Duration;
 use clearway_network::WayCounters;
 use clearway_units::Rate;
 
-use super::{Verdict, judge};
+use super::{Verdict, judge, judge_run};
+use crate::report::Row;
 use crate::report::testing::{finished, flow, flow_outcome, sample, setup, unfinished, violating};
 use crate::samples::Queueing;
 use crate::scenario::{Expectations, ShareBound};
 use crate::setup::Setup;
-use crate::sweep::Run;
+use crate::sweep::{Run, Swept};
 
 fn one_flow() -> Setup {
     setup(vec![flow("download", 1_000_000)])
@@ -49,7 +50,7 @@ fn violations_and_unfinished_runs_are_reported() {
     );
     assert_eq!(
         unfinished,
-        "2 of 3 runs did not finish (seeds 2, 3); the first violated a property"
+        "1 of 3 runs did not finish (seed 3); the first did not finish within its time limit"
     );
     let relaxed = Expectations { finished: false, ..Expectations::default() };
     assert_eq!(judge(&relaxed, &one_flow(), &runs).len(), 1);
@@ -67,6 +68,8 @@ fn a_run_that_is_not_complete_in_time_violates_l9() {
     assert_eq!(violated(0), [("L1", 1, 3)]);
     assert_eq!(violated(1), [("L9", 1, 4)], "what ended with another violation is that one's");
     assert_eq!(violated(2), [("L9", 2, 2)]);
+    let row = Row { verdicts, ..Row::new(&Swept { runs: runs.to_vec(), wall: Duration::ZERO }, 4) };
+    assert_eq!(row.late_seeds(), [2, 4]);
     let met = judge(&expectations, &one_flow(), &runs[..1]);
     assert!(met.iter().all(|verdict| verdict.violated.is_empty()));
 }
@@ -80,13 +83,66 @@ fn times() {
     let none = Expectations::default();
     let within = |time| Expectations { within: limit(time), ..none.clone() };
     check(&within(3000), &setup, (&runs, &endless), "never");
-    assert_eq!(last(&within(2999), &setup, &runs).shortfall.unwrap(), "3.000 s");
+    let missed = |limit, runs| {
+        let verdict = last(&within(limit), &setup, runs);
+        (verdict.shortfall.unwrap(), verdict.seeds)
+    };
+    let one = "1 of 3 runs was late (seed 3000: 3.000 s)".to_owned();
+    assert_eq!(missed(2999, &runs), (one, vec![3000]));
+    let two = "2 of 3 runs were late (seeds 2000, 3000; the longest: 3.000 s)".to_owned();
+    assert_eq!(missed(1999, &runs), (two, vec![2000, 3000]));
+    assert_eq!(missed(999, &runs[..1]), ("1.000 s with seed 1000".to_owned(), vec![1000]));
     let median = Expectations { median_within: limit(2000), ..none.clone() };
     check(&median, &setup, (&runs, &endless), "never");
-    let slow = [2000, 3000, 3000].map(|time| finished(time, time));
-    check(&median, &setup, (&runs, &slow), "3.000 s");
+    let slow = [(1, 2000), (2, 3000), (3, 3000)].map(|(seed, time)| finished(seed, time));
+    check(&median, &setup, (&runs, &slow), "3.000 s; 2 of 3 runs took longer (seeds 2, 3)");
     let p99 = Expectations { p99_within: limit(3000), ..none.clone() };
     check(&p99, &setup, (&runs, &endless), "never");
+}
+
+#[test]
+fn what_depends_on_runs_that_ended_early_is_not_checked() {
+    let limit = |limit| Some(milliseconds(limit));
+    let expectations = Expectations {
+        within: limit(20),
+        median_within: limit(20),
+        p99_within: limit(20),
+        floor_reached: Some(0.1),
+        ..Expectations::default()
+    };
+    let states = |runs: &[Run]| -> Vec<_> {
+        let verdicts = judge(&expectations, &one_flow(), runs);
+        verdicts.into_iter().map(|it| (it.is_checked, it.shortfall)).collect()
+    };
+    // All runs violated a property, which is the only shortfall.
+    let all = states(&[violating(1), violating(2)]);
+    assert!(all[0].1.as_ref().unwrap().starts_with("2 of 2 runs violated a property"));
+    assert_eq!(all[1..], vec![(false, None); 5]);
+    // What the other runs show is a shortfall nonetheless.
+    let some = states(&[finished(1, 30), violating(2), finished(3, 10)]);
+    assert_eq!(some[1], (false, None), "every run finishes");
+    assert_eq!(some[2], (true, Some("1 of 3 runs was late (seed 1: 0.030 s)".to_owned())));
+    assert_eq!(some[3], (false, None), "the median");
+    let p99 = "at least 0.030 s; 1 of 3 runs took longer (seed 1)".to_owned();
+    assert_eq!(some[4], (true, Some(p99)));
+    assert_eq!(some[5], (false, None), "the floor");
+}
+
+#[test]
+fn one_run_is_compared_with_what_applies_to_each_run() {
+    let limit = |limit| Some(milliseconds(limit));
+    let expectations = Expectations {
+        within: limit(20),
+        median_within: limit(5),
+        floor_reached: Some(0.9),
+        ..Expectations::default()
+    };
+    let unmet = |run| -> Vec<_> {
+        let verdicts = judge_run(&expectations, &one_flow(), &run);
+        verdicts.iter().filter_map(Verdict::unmet).collect()
+    };
+    assert_eq!(unmet(finished(1, 10)), [""; 0]);
+    assert_eq!(unmet(finished(7, 30)), ["every run within 0.020 s: 0.030 s with seed 7"]);
 }
 
 #[test]

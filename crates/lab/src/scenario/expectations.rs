@@ -52,6 +52,26 @@ pub struct Expectations {
     pub settled_after: Duration,
 }
 
+impl Expectations {
+    /// Returns the expectations that apply to each run on its own, without those about all runs
+    /// together: the median, the 99th percentile, means, and how often the floor is reached.
+    pub fn of_one_run(&self) -> Self {
+        let share = |share: &ShareBound| {
+            let ShareBound { group, at_least, at_most, .. } = share.clone();
+            ShareBound { group, at_least, at_most, mean_at_least: 0.0, mean_at_most: 1.0 }
+        };
+        Self {
+            median_within: None,
+            p99_within: None,
+            mean_goodput_at_least: None,
+            mean_goodput_at_most: None,
+            floor_reached: None,
+            shares: self.shares.iter().map(share).collect(),
+            ..self.clone()
+        }
+    }
+}
+
 impl Default for Expectations {
     /// Expects only that every run finishes.
     fn default() -> Self {
