@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use clearway_lab::end::EndId;
 use clearway_lab::log::{main_end, sending_end};
-use clearway_lab::report::seconds_text;
-use clearway_lab::run::{Extras, FlowOutcome, Outcome, run as run_once};
+use clearway_lab::report::{Verdict, judge_run, seconds_text};
+use clearway_lab::run::{Extras, FlowOutcome, run as run_once};
+use clearway_lab::sweep::Run;
 
 use super::library::Library;
 use super::matrix::{Matrix, View};
 use super::selection::Selection;
-use super::violation::{record, text};
+use super::violation::{name, record, text};
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
@@ -20,7 +21,9 @@ use clearway_terminal::output;
 /// The same seed gives the same datagrams at the same times, every time and on every machine; a
 /// digest of all of them is printed. (If a scenario uses real TLS, which has its own source of
 /// randomness, the digest covers only times and sizes.) The exit status is 0 only if the run
-/// finished and no property was violated.
+/// finished, no property was violated, and the run met those of the scenario's expectations that
+/// apply to each run. `lab run` also checks those about all seeds together: the median, the 99th
+/// percentile, means, and how often the window falls to its floor.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ReplayCommand {
@@ -55,17 +58,15 @@ pub(super) fn run(command: &ReplayCommand) -> Result<(), Failure> {
     let scenario = command.library.find(&command.scenario)?;
     let matrix = Matrix::new(vec![scenario], &command.selection, command.seed, Some(1))?;
     let Some(view) = matrix.view(0) else { return Ok(()) };
-    let extras = Extras { digest: true, check: true, ..Extras::default() };
+    let sample_every = view.job().sample_every;
+    let extras = Extras { digest: true, check: true, sample_every, ..Extras::default() };
     let outcome = match &command.qlog {
         Some(path) => record(&view, command.seed, command.logged(&view)?, path, extras)?,
         None => run_once(&view.variant.setup, view.candidate, command.seed, extras)
             .map_err(|error| Failure::new(error.to_string()))?,
     };
-    output::result(&format!(
-        "{}, {:?}, {}, seed {}",
-        view.scenario.name, view.variant.name, view.candidate.name, command.seed
-    ))?;
-    show(&outcome)
+    output::result(&name(&view, command.seed))?;
+    show(&view, &Run { seed: command.seed, outcome })
 }
 
 impl ReplayCommand {
@@ -81,7 +82,8 @@ impl ReplayCommand {
     }
 }
 
-fn show(outcome: &Outcome) -> Result<(), Failure> {
+fn show(view: &View<'_>, run: &Run) -> Result<(), Failure> {
+    let outcome = &run.outcome;
     let datagrams = outcome.network.to_server.received + outcome.network.to_client.received;
     output::result(&format!("{} after {}", outcome.stop, seconds_text(outcome.at)))?;
     for flow in &outcome.flows {
@@ -90,13 +92,34 @@ fn show(outcome: &Outcome) -> Result<(), Failure> {
     if let Some(digest) = &outcome.digest {
         output::result(&format!("{datagrams} datagrams, SHA-256 {digest}"))?;
     }
-    match (&outcome.violation, outcome.took()) {
-        (Some(violation), _) => {
+    let expectations = view.variant.expect(&view.candidate.name);
+    let verdicts = judge_run(&expectations, &view.variant.setup, run);
+    let unmet: Vec<_> = verdicts.iter().filter_map(Verdict::unmet).collect();
+    for text in &unmet {
+        output::result(&format!("not as expected: {text}"))?;
+    }
+    for (what, limit) in
+        [("median", expectations.median_within), ("99th percentile", expectations.p99_within)]
+    {
+        if let Some(limit) = limit.filter(|limit| outcome.took().is_some_and(|took| took > *limit))
+        {
+            output::result(&format!(
+                "longer than {}, the bound of the {what} of all seeds (see `lab run`)",
+                seconds_text(limit)
+            ))?;
+        }
+    }
+    match (&outcome.violation, outcome.took(), unmet.as_slice()) {
+        (Some(violation), _, _) => {
             output::result(&text(violation))?;
             Err(Failure::new(format!("property {} was violated", violation.property)))
         }
-        (None, None) => Err(Failure::new(format!("the run did not finish: {}", outcome.stop))),
-        (None, Some(_)) => Ok(()),
+        (None, None, _) => Err(Failure::new(format!("the run did not finish: {}", outcome.stop))),
+        (None, Some(_), [_]) => Err(Failure::new("an expectation was not met")),
+        (None, Some(_), unmet @ [_, ..]) => {
+            Err(Failure::new(format!("{} expectations were not met", unmet.len())))
+        }
+        (None, Some(_), []) => Ok(()),
     }
 }
 

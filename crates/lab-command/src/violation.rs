@@ -45,7 +45,7 @@ pub(super) fn explain_unmet(view: &View<'_>, row: &Row) -> Option<String> {
 }
 
 /// Returns the name of a run in reports.
-fn name(view: &View<'_>, seed: u64) -> String {
+pub(super) fn name(view: &View<'_>, seed: u64) -> String {
     let View { scenario, variant, candidate, .. } = view;
     format!("{}, {:?}, {}, seed {seed}", scenario.name, variant.name, candidate.name)
 }

@@ -118,8 +118,15 @@ fn unmet_expectations_are_reported() {
     assert_eq!(line["unmet"].as_array().unwrap().len(), 2);
     assert_eq!(line["late_seeds"], serde_json::json!([0, 1, 2]));
     assert_eq!((&line["violations"], &line["violated"][0]["property"]), (&0.into(), &"L9".into()));
+    // The command that the report contains shows the same for one seed.
     let replay = format!(" replay {file} --controller cubic --variant base --seed 0\n");
     assert!(errors.contains("seed 0: not as expected: every run") && errors.contains(&replay));
+    let words: Vec<_> = ["lab"].into_iter().chain(replay.split_whitespace()).collect();
+    let output = clearway(&words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nnot as expected: every run within 0.010 s: 0."), "{text}");
+    assert!(text.contains(" with seed 0\n") && !text.contains("floor"), "{text}");
 }
 
 #[test]
