@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go connect-ip-go aioquic (default: all)
+# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go quic-go-masque connect-ip-go aioquic
+# (default: all)
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, a missing toolchain or a
 # failed build is an error, not a reason to skip that peer, and peers in Rust are built with little optimization, since
 # nothing is measured.
@@ -42,7 +43,7 @@ missing() {
             elif ! have git; then echo "no git"
             elif ! have_libclang; then echo "no libclang"
             fi ;;
-        quic-go | connect-ip-go) have go || echo "no go" ;;
+        quic-go | quic-go-masque | connect-ip-go) have go || echo "no go" ;;
         aioquic)
             if ! have python3; then echo "no python3"
             elif ! have_venv; then echo "no python3-venv"
@@ -101,6 +102,12 @@ build_go() {
         place "$out/$1.new" "$out/$1" && rm -f "$out/$1.new"
 }
 
+# Creates the program $1, which runs the Python script $2 in the virtual environment.
+wrap() {
+    printf '#!/bin/sh\nexec "%s/bin/python" "%s/aioquic/%s" "$@"\n' "$venv" "$here" "$2" >"$out/$1.new"
+    chmod +x "$out/$1.new" && place "$out/$1.new" "$out/$1" && rm -f "$out/$1.new"
+}
+
 build_python() {
     venv=$out/venv
     if ! cmp -s "$here/aioquic/requirements.txt" "$venv/requirements.txt"; then
@@ -108,14 +115,13 @@ build_python() {
             "$venv/bin/pip" install --quiet --requirement "$here/aioquic/requirements.txt" &&
             cp "$here/aioquic/requirements.txt" "$venv/requirements.txt" || return 1
     fi
-    printf '#!/bin/sh\nexec "%s/bin/python" "%s/aioquic/peer.py" "$@"\n' "$venv" "$here" >"$out/aioquic.new"
-    chmod +x "$out/aioquic.new" && place "$out/aioquic.new" "$out/aioquic" && rm -f "$out/aioquic.new"
+    wrap aioquic peer.py && wrap aioquic-masque connect_udp.py && wrap curl-cffi curl.py && wrap https-server https_server.py
 }
 
 build() {
     case $1 in
         quinn | tokio-quiche | s2n-quic) build_cargo "$1" ;;
-        quic-go | connect-ip-go) build_go "$1" ;;
+        quic-go | quic-go-masque | connect-ip-go) build_go "$1" ;;
         aioquic) build_python ;;
     esac
 }
@@ -125,7 +131,7 @@ skip() {
     [ "${CI:-}" != true ] || failed=1
 }
 
-[ $# -gt 0 ] || set -- quinn quic-go connect-ip-go aioquic s2n-quic tokio-quiche
+[ $# -gt 0 ] || set -- quinn quic-go quic-go-masque connect-ip-go aioquic s2n-quic tokio-quiche
 # Only one at a time builds into a folder.
 if have flock; then
     exec 9>"$out/.lock"

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use clearway_io::{
     Accept, Acceptor, Admission, ApplicationFactory, ConnectFailure, ConnectRequest,
     DatagramSocket, Decision, GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure,
-    ShardGroup, ShardHandle, ShardStatistics, Steering,
+    ShardGroup, ShardHandle, ShardStatistics, Steering, halt_shards,
 };
 #[cfg(feature = "quic-lb")]
 use clearway_io::{QuicLb, RotateQuicLbError};
@@ -509,6 +509,17 @@ impl Endpoint {
             shard.shutdown(error_code, reason);
         }
         self.owner.shared.stop_accepting();
+    }
+
+    /// Ends the endpoint's threads, and with them all of its connections. Each thread first sends
+    /// what was queued for it, such as the CONNECTION_CLOSE frames of connections that were just
+    /// closed; unlike [`wait_idle`](Self::wait_idle), it waits for no peer.
+    ///
+    /// Returns when the threads have ended. This blocks if an application or task on such a thread
+    /// blocks.
+    pub fn halt(&self) {
+        self.owner.shared.stop_accepting();
+        halt_shards(self.owner.shards());
     }
 
     /// Waits until no connection is left, that is, until every connection has ended and its closing

@@ -253,10 +253,10 @@ async fn download_batch(
             sessions.wait().await;
         }
         let saved = sessions.save();
-        batch.close();
+        batch.close().await;
         return outcome.and(saved);
     }
-    batch.close();
+    batch.close().await;
     outcome
 }
 

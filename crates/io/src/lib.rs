@@ -109,7 +109,7 @@ pub use mailbox::{
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
 #[cfg(feature = "quic-lb")]
 pub use quic_lb::{QuicLb, RotateQuicLbError};
-pub use running::halt;
+pub use running::{halt, halt_shards};
 pub use shard::{PreferredAddressUnusable, spawn};
 pub use shard_ids::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};
 pub use statistics::ShardStatistics;

@@ -309,6 +309,11 @@ impl ShardHandle {
         let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
     }
 
+    /// Returns whether this is the shard with this mailbox.
+    pub(crate) fn has_mailbox(&self, mailbox: &Arc<Mailbox>) -> bool {
+        Arc::ptr_eq(&self.0.mailbox, mailbox)
+    }
+
     /// Sets how long the shard busy-polls before it sleeps. The limit is capped at one millisecond.
     /// Busy polling is off by default. A new limit takes effect at the shard's next sleep.
     ///

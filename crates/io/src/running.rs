@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::mailbox::{Command, Mailbox};
+use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::system::restart;
 
 struct Running {
@@ -69,6 +69,22 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
 pub fn halt() {
     restart::end_all();
     let running = std::mem::take(&mut registry().shards);
+    end(running);
+}
+
+/// Ends these shards, like [`halt`] does for all shards of the process.
+pub fn halt_shards(handles: &[ShardHandle]) {
+    let is_meant = |shard: &Running| handles.iter().any(|it| it.has_mailbox(&shard.mailbox));
+    let running = {
+        let shards = &mut registry().shards;
+        let (meant, others) = std::mem::take(shards).into_iter().partition(is_meant);
+        *shards = others;
+        meant
+    };
+    end(running);
+}
+
+fn end(running: Vec<Running>) {
     for shard in &running {
         // A shard that has already ended rejects the command.
         let _ = shard.mailbox.send(Command::Halt);

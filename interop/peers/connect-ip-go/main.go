@@ -1,8 +1,10 @@
-// A client of IP tunnels (RFC 9484) on connect-ip-go. It opens a tunnel through a proxy, gets an
-// address of each IP version, and sends ICMP echo requests from it. It needs no privileges: there is
-// no TUN device.
+// A client and a proxy for IP tunnels (RFC 9484) on connect-ip-go. The client opens a tunnel
+// through a proxy, gets an address of each IP version, and sends ICMP echo requests from it. The
+// proxy assigns addresses and answers such requests. There is no TUN device, so neither of them
+// needs privileges.
 //
 //	connect-ip-go [-unrequested] [-ca FILE] HOST:PORT TARGET...
+//	connect-ip-go -serve ADDRESS -cert FILE -key FILE
 package main
 
 import (
@@ -30,9 +32,20 @@ const limit = 10 * time.Second
 func main() {
 	unrequested := flag.Bool("unrequested", false, "wait for addresses without requesting any")
 	ca := flag.String("ca", "", "the certificates to trust")
+	listen := flag.String("serve", "", "be a proxy at this address; port 0 takes any free port")
+	cert := flag.String("cert", "", "the proxy's certificate chain")
+	key := flag.String("key", "", "the proxy's private key")
 	flag.Parse()
+	if *listen != "" {
+		if err := serve(*listen, *cert, *key); err != nil {
+			fmt.Fprintln(os.Stderr, "connect-ip-go:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if flag.NArg() < 2 {
 		fmt.Fprintln(os.Stderr, "usage: connect-ip-go [-unrequested] [-ca FILE] HOST:PORT TARGET...")
+		fmt.Fprintln(os.Stderr, "       connect-ip-go -serve ADDRESS -cert FILE -key FILE")
 		os.Exit(2)
 	}
 	if err := run(flag.Arg(0), flag.Args()[1:], *ca, *unrequested); err != nil {

@@ -4,12 +4,18 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
 /// The name of the served file.
-const FILE: &str = "file";
+pub(crate) const FILE: &str = "file";
+
+/// Time limit for a client program.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The program of another QUIC stack.
 pub(crate) struct Peer {
@@ -58,7 +64,7 @@ impl Workspace {
         self.folder.join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
@@ -84,6 +90,11 @@ impl Peer {
         program.map(|program| Self { program })
     }
 
+    /// Returns a command that runs the peer.
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.program)
+    }
+
     pub(crate) fn serve(&self, workspace: &Workspace) -> Server {
         let mut command = Command::new(&self.program);
         command.args(["server", "--listen", "127.0.0.1:0", "--root", &workspace.text("root")]);
@@ -102,7 +113,7 @@ impl Peer {
 }
 
 /// Returns a command that runs the program under test.
-fn clearway() -> Command {
+pub(crate) fn clearway() -> Command {
     let program = std::env::var_os("CLEARWAY");
     Command::new(
         program.expect("CLEARWAY is the path of the program (run cargo xtask test --peers)"),
@@ -182,8 +193,18 @@ fn url(address: &str) -> String {
     format!("https://localhost:{port}/{FILE}")
 }
 
-fn succeed(mut command: Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+/// Runs a command that has to succeed within the time limit.
+pub(crate) fn succeed(mut command: Command) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("a process");
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    let output = receiver.recv_timeout(LIMIT).unwrap_or_else(|_| {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+        panic!("{command:?} did not exit within {LIMIT:?}");
+    });
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
         "{command:?} failed with {}: {}{}",
@@ -194,7 +215,8 @@ fn succeed(mut command: Command) {
 }
 
 impl Server {
-    fn start(command: &mut Command) -> Self {
+    /// Starts a server that prints its address on standard output.
+    pub(crate) fn start(command: &mut Command) -> Self {
         command.stdout(Stdio::piped());
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
@@ -230,11 +252,13 @@ impl Drop for Server {
     }
 }
 
-/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying
-/// ADDRESS`.
+/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS`, `relaying ADDRESS`,
+/// `proxy at https://ADDRESS`, or `tunnel through ADDRESS: …`.
 fn address_in(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
+    const BEGINNINGS: [&str; 4] = ["listening ", "relaying ", "proxy at ", "tunnel through "];
+    let rest = BEGINNINGS.into_iter().find_map(|beginning| line.strip_prefix(beginning))?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);
     let rest = rest.strip_prefix("https://").unwrap_or(rest);
-    Some(rest.split([' ', '/']).next()?.replace("localhost", "127.0.0.1"))
+    let address = rest.split([' ', '/']).next()?.trim_end_matches(':');
+    Some(address.replace("localhost", "127.0.0.1"))
 }

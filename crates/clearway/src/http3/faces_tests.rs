@@ -51,7 +51,7 @@ macro_rules! over_each_face {
 }
 use over_each_face;
 
-/// Stands in for the server's tasks when the server uses a handler.
+/// Replaces the server's tasks when the server uses a handler.
 struct NoTasks;
 
 impl Wakes for NoTasks {

@@ -47,6 +47,26 @@ fn payloads_of_every_size_return() {
     });
 }
 
+/// Path MTU discovery starts although every payload is too large at first, at both ends.
+#[test]
+fn payloads_of_one_size_that_is_too_large_at_first_pass_later() {
+    run(async {
+        let proxied = Proxied::new().await;
+        let mut tunnel = proxied.tunnel(echo().await).await;
+        let payload = [7; 1400];
+        assert!(tunnel.max_payload().unwrap() < payload.len());
+        loop {
+            // Rejected at first. Later the proxy drops the reply at first.
+            let _ = tunnel.send(&payload);
+            let reply = tokio::time::timeout(Duration::from_millis(20), tunnel.receive()).await;
+            if let Ok(reply) = reply {
+                assert_eq!(reply.unwrap().unwrap(), payload[..]);
+                break;
+            }
+        }
+    });
+}
+
 /// Without DATAGRAM frames, payloads travel in capsules (RFC 9297 §3.5), of any length.
 #[test]
 fn capsules_replace_datagrams() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clearway::ClientConfig;
+use futures_util::future::join_all;
 use futures_util::stream::{StreamExt, iter};
 use serde_json::json;
 use tokio::sync::OnceCell;
@@ -161,10 +162,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Closes the connections.
-    pub(super) fn close(self) {
-        for session in self.sessions.into_values().filter_map(OnceCell::into_inner).flatten() {
-            session.close();
-        }
+    pub(super) async fn close(self) {
+        let sessions = self.sessions.into_values().filter_map(OnceCell::into_inner).flatten();
+        join_all(sessions.map(Session::close)).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use clearway::http3::{Client, Code, Config, Priority};
+use clearway::http3::{Client, Config, Priority};
 use clearway::transport::TransportErrorCause;
 use clearway::{ClientConfig, ConnectionError, Endpoint, connect_any};
 use tokio::sync::oneshot;
@@ -72,11 +72,16 @@ impl Session {
     /// repeated: RFC 9000 §10.2 allows an endpoint to skip the closing period, and a user whose
     /// download is complete should not wait for three probe timeouts. If the frame is lost, the
     /// server's idle timeout ends the connection.
-    pub(super) fn close(self) {
-        match self.protocol {
-            Protocol::Http3(client) => client.close(Code::NO_ERROR),
-            Protocol::Http09(connection) => connection.close(clearway::VarInt::from_u32(0), b""),
-        }
+    ///
+    /// Inside of a tunnel, the frame is in a datagram of the connection to the proxy, which is
+    /// closed only after this datagram was sent.
+    pub(super) async fn close(self) {
+        let Self { protocol, _endpoint: endpoint, _outer: outer, .. } = self;
+        let Some(outer) = outer else { return protocol.close() };
+        protocol.close();
+        // Passes the datagram to the tunnel.
+        endpoint.halt();
+        outer.close().await;
     }
 }
 

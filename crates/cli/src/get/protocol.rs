@@ -1,6 +1,6 @@
 //! The application protocols, and how to make a request in each.
 
-use clearway::http3::{Body, Client, Priority};
+use clearway::http3::{Body, Client, Code, Priority};
 use clearway::{Connection, RecvStream};
 use http::header::USER_AGENT;
 use http::{HeaderValue, Method, Request};
@@ -11,6 +11,16 @@ use super::target::Target;
 pub(super) enum Protocol {
     Http3(Client),
     Http09(Connection),
+}
+
+impl Protocol {
+    /// Closes the connection.
+    pub(super) fn close(&self) {
+        match self {
+            Self::Http3(client) => client.close(Code::NO_ERROR),
+            Self::Http09(connection) => connection.close(clearway::VarInt::from_u32(0), b""),
+        }
+    }
 }
 
 /// Returns the request for `target`.

@@ -56,6 +56,17 @@ pub(super) struct Outer {
     _endpoint: Endpoint,
 }
 
+impl Outer {
+    /// Closes the connection and its tunnels, after sending the datagrams that tunnels have queued.
+    pub(super) async fn close(self) {
+        if let Protocol::Http3(client) = &self.protocol {
+            // The connection's thread responds after it has sent what was queued before.
+            client.statistics().await;
+        }
+        self.protocol.close();
+    }
+}
+
 /// A proxy, and the client's credentials for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access<'a> {

@@ -51,6 +51,25 @@ fn a_download_passes_while_the_client_migrates() {
     assert!(fs::read(output).unwrap() == content);
 }
 
+/// The connection inside of the tunnel is closed, so that the server does not wait for its idle
+/// timeout.
+#[test]
+fn the_end_of_a_proxied_download_reaches_the_server() {
+    let scratch = Scratch::new("proxied-end");
+    scratch.fill("root/file", 10_000);
+    let proxy = proxy(&scratch, &[]);
+    let output = scratch.path("output");
+    for _ in 0..8 {
+        let server = Running::serve(&scratch, "root", &["--shutdown-timeout", "60s"]);
+        let mut arguments = through(&scratch, &proxy.address, &server.url("file"));
+        arguments.extend(["-o".to_owned(), output.clone()]);
+        succeed(&text(&arguments));
+        let interrupted = Instant::now();
+        server.interrupt();
+        assert!(interrupted.elapsed() < Duration::from_secs(10), "{:?}", interrupted.elapsed());
+    }
+}
+
 #[test]
 fn a_download_passes_while_the_proxy_is_replaced() {
     let scratch = Scratch::new("proxied-restart");

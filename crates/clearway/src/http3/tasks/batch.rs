@@ -272,9 +272,10 @@ impl Batch<'_> {
         let Some(exchange) = app.all.get_mut(key) else { return };
         match exchange.stream {
             Some(_) => {
+                // Before the stream is reset: afterwards, nothing can be sent for it.
+                self.send_datagrams(turn, key);
                 self.cancel(turn, key);
                 self.reprioritize(turn, key);
-                self.send_datagrams(turn, key);
                 self.write(turn, key);
                 self.report_credit(turn, key);
                 self.read(turn, key);

@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(first("[]").unwrap(), None);
         let short = |length| serde_json::from_value::<Short>("x".repeat(length).into());
         assert_eq!(short(253).unwrap().0.len(), 253);
-        assert!(short(254).unwrap_err().to_string().starts_with("string of 254 octets"));
+        assert!(short(254).unwrap_err().to_string().starts_with("a string has 254 octets"));
     }
 
     #[test]

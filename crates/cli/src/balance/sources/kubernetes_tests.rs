@@ -156,7 +156,7 @@ async fn answers_of_a_hostile_api_server() {
     for (answer, complaint) in [
         (list(1, &[slice("a", 1, "IPv4", endpoints.into())]), "a list has more than 6553 elements"),
         (deep, "invalid type: sequence"),
-        (list(1, &[long]), "string of 300 octets"),
+        (list(1, &[long]), "a string has 300 octets"),
         ("\u{1b}[2J".to_owned(), "expected value"),
         ("x".repeat((1 << 24) + 1), "the response is longer than 16777216 octets"),
     ] {
