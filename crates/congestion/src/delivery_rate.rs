@@ -94,8 +94,8 @@ impl DeliveryRateSampler {
     }
 
     /// Returns the sample for the event whose deliveries were recorded since the last call; `None`
-    /// if nothing was delivered, or over an interval too short to be meaningful. The interval ends
-    /// with the newest delivery, whenever this is called.
+    /// if nothing was delivered, or if the interval is too short to be meaningful. The interval ends
+    /// with the newest delivery, regardless of when this is called.
     pub fn sample(&mut self, minimum_rtt: Option<Duration>) -> Option<RateSample> {
         let packet = self.newest.take()?;
         let noted = packet.delivery;

@@ -151,7 +151,7 @@ impl WaitBudget {
         Self(WAIT_BUDGET)
     }
 
-    /// Waits until the socket has room. Returns `false` if it has none in time.
+    /// Waits until the socket is writable. Returns `false` after a timeout.
     fn wait(&mut self, clock: &Clock, socket: &Socket) -> bool {
         if self.0.is_zero() {
             return false;

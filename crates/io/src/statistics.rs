@@ -42,7 +42,7 @@ pub struct ShardStatistics {
     pub batches_failed: u64,
     /// Number of times that the socket's send buffer was full and the shard waited for room.
     pub send_blocked: u64,
-    /// Packets that connections sent, without those that contain only ACK and CONNECTION_CLOSE
+    /// Packets sent by connections, excluding those that contain only ACK and CONNECTION_CLOSE
     /// frames.
     pub packets_sent: u64,
     /// Packets that connections received and decrypted.

@@ -45,7 +45,7 @@ impl Relay {
         self.state.to_lose.store(1, Ordering::SeqCst);
     }
 
-    /// Waits until a datagram was dropped.
+    /// Waits until a datagram has been dropped.
     pub(crate) async fn lost(&self) {
         self.state.is_lost.notified().await;
     }

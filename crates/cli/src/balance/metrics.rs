@@ -79,7 +79,7 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("sent", Some(Unit::Bytes), "Bytes of UDP payloads handed to the kernel", |it| it.bytes_sent),
     ("batches_received", None, "System calls that received datagrams", |it| it.batches_received),
     ("batches_sent", None, "Batches handed to the kernel", |it| it.batches_sent),
-    ("receive_failures", None, "System calls that failed to receive", |it| it.receive_failures),
+    ("receive_failures", None, "Receive system calls that failed", |it| it.receive_failures),
     ("send_blocked", None, "Number of times that a socket had no room for a batch", |it| {
         it.send_blocked
     }),

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::support::{Scratch, clearway};
 
-/// Time limit for a block, and for a background block to print its words.
+/// Time limit for a code block, and for a background block to print the text that it is marked with.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The languages of blocks. A block without one would be compiled as Rust.

@@ -42,7 +42,7 @@ pub fn comparison(subject: Subject<'_>, windows: f64) -> Result<Comparison, Inap
         plans.push(subject.plan_for(twin, tapped, 0..1));
         taps.push(tap);
     }
-    let compared = "an ACK per 1, 2, 10 packets or window";
+    let compared = "an ACK per 1, 2 or 10 packets, or per window";
     Ok(Comparison::new(Property::M3, compared, plans, move |_| {
         let growths: Vec<_> = taps.iter().map(|tap| growth(&tap.sender(), windows)).collect();
         judge(windows, size, &growths)

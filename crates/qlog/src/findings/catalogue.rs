@@ -170,7 +170,7 @@ pub static CATALOGUE: [Entry; 31] = [
         title: "Controller stays in one state for too long",
         meaning: "Recovery, conservative slow start, Drain, ProbeRTT, or a phase of ProbeBW lasts longer than its \
                   rules allow.",
-        causes: "A state that ends when bytes in flight decrease, while these are miscounted; a \
+        causes: "A state whose end depends on bytes in flight, which are miscounted; a \
             round that never ends.",
         bound: "At least four times the bound of L5, in clean round trips: recovery 8; \
             conservative slow start (while the window grows at its reduced rate) 20; Drain 20; \

@@ -167,7 +167,7 @@ impl Records {
         }
     }
 
-    /// Passes on the buffered records, and the number of records that were dropped at the end.
+    /// Passes on the buffered records, and then the number of records that were dropped.
     pub(super) fn finish(&mut self, now: Timestamp) {
         self.flush(now);
         if self.dropped > 0 && !self.is_over() {

@@ -47,7 +47,7 @@ pub struct Statistics {
     pub delivery_rate: Option<Rate>,
     /// Probe timeouts that expired.
     pub probe_timeouts: u64,
-    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, without those that
+    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, excluding those that
     /// contain only ACK and CONNECTION_CLOSE frames.
     pub packets_sent: u64,
     /// Packets received and decrypted.
@@ -93,7 +93,7 @@ pub struct Statistics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, without those that
+    /// Packets sent that count toward bytes in flight (RFC 9002 §2), that is, excluding those that
     /// contain only ACK and CONNECTION_CLOSE frames.
     pub packets_sent: u64,
     /// Packets received and decrypted.

@@ -107,8 +107,8 @@ impl Reordering {
         }
     }
 
-    /// Handles the acknowledgment of a packet that later ones had overtaken. If it would have been
-    /// lost with the initial thresholds, the adapted ones are still needed.
+    /// Handles the late acknowledgment of a reordered packet. If the initial thresholds would have
+    /// declared it lost, the adapted ones are still needed.
     pub(super) fn on_overtaken(&mut self, overtaken: Overtaken, rtt: &Rtt) {
         self.smooth(overtaken, rtt);
         let is_of_use = overtaken.packets >= self.least_packets

@@ -124,9 +124,7 @@ static SINGLE: [Single; 41] = [
         shard.batches_received
     }),
     counter("batches_failed", "Batches that the kernel rejected", |shard| shard.batches_failed),
-    counter("receive_failures", "System calls that failed to receive", |shard| {
-        shard.receive_failures
-    }),
+    counter("receive_failures", "Receive system calls that failed", |shard| shard.receive_failures),
     counter("send_blocked", "Number of times that the socket had no room for a batch", |shard| {
         shard.send_blocked
     }),
