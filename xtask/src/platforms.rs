@@ -51,6 +51,8 @@ enum Execution {
     },
     /// Tests of crates run under QEMU.
     Tests(Emulator),
+    /// All tests of the workspace run on this machine.
+    Native,
 }
 
 /// The library, without features that need a C compiler.
@@ -126,6 +128,23 @@ const EMULATED: &[&str] = &[
     "--package",
     "clearway-balancer",
 ];
+/// The crates in [`EMULATED`], and those of which only some tests run on AArch64.
+const EMULATED_IN_PART: &[&str] = &[
+    "--package",
+    "clearway-units",
+    "--package",
+    "clearway-wire",
+    "--package",
+    "clearway-congestion",
+    "--package",
+    "clearway-http3",
+    "--package",
+    "clearway-balancer",
+    "--package",
+    "clearway-transport",
+    "--package",
+    "clearway-io",
+];
 /// Crates whose tests run on a processor with the other byte order.
 const BIG_ENDIAN: &[&str] = &[
     "--package",
@@ -155,14 +174,22 @@ const WITHOUT_STEERING: &[&str] = &[
 const SOCKETS: &[&str] = &["--package", "clearway-io", "--lib"];
 
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
+const NATIVE: &str = "x86_64-unknown-linux-gnu";
 
-const PLATFORMS: [Platform; 10] = [
+const PLATFORMS: [Platform; 11] = [
+    Platform {
+        target: NATIVE,
+        selection: &["--workspace"],
+        compiler: Compiler::Gcc,
+        execution: Some(Execution::Native),
+        how: "clippy; all tests on this machine",
+    },
     library("aarch64-apple-darwin"),
     library(WINDOWS),
     library("x86_64-unknown-freebsd"),
     Platform { selection: SANS_IO, ..library("wasm32-unknown-unknown") },
     Platform { selection: WITHOUT_IO, ..library("wasm32-wasip2") },
-    emulated("aarch64-unknown-linux-gnu", EMULATED, AARCH64),
+    emulated("aarch64-unknown-linux-gnu", EMULATED_IN_PART, AARCH64),
     emulated("s390x-unknown-linux-gnu", BIG_ENDIAN, S390X),
     program("aarch64-apple-darwin", Compiler::Zig("aarch64-macos"), "clippy; C by zig"),
     program("x86_64-unknown-freebsd", Compiler::Zig("x86_64-freebsd"), "clippy; C by zig"),
@@ -287,12 +314,43 @@ fn examine(platform: &Platform, row: &mut Row) -> Result<(), String> {
             emulator.link(platform.target)?;
             Box::new(|| emulator.run(platform.target))
         }
+        Execution::Native => {
+            native::link()?;
+            Box::new(native::run)
+        }
     };
     row.linked = Verdict::Passed;
     row.tested = Verdict::Failed;
     row.tests = run()?;
     row.tested = Verdict::Passed;
     Ok(())
+}
+
+/// Tests on this machine.
+mod native {
+    use std::process::Command;
+
+    use super::emulation::count_passed;
+    use crate::command::{self, cargo};
+
+    fn test() -> Command {
+        cargo(&["test", "--workspace"])
+    }
+
+    /// Compiles and links all tests.
+    pub(super) fn link() -> Result<(), String> {
+        if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
+            return Err("this needs Linux on x86_64; select other targets with --target".to_owned());
+        }
+        command::run("linking all tests", test().args(["--no-run", "--quiet"]))
+    }
+
+    /// Runs the tests. Returns how many passed.
+    pub(super) fn run() -> Result<usize, String> {
+        let mut test = test();
+        test.args(["--no-fail-fast", "--", "--quiet"]);
+        Ok(count_passed(&command::output("all tests", &mut test)?))
+    }
 }
 
 /// Runs Clippy.
@@ -329,7 +387,10 @@ fn line(platform: &Platform, row: &Row, seconds: u64) -> String {
         Verdict::Passed => row.tests.to_string(),
         other => other.text().to_owned(),
     };
-    let packages: Vec<&str> = names(platform.selection).collect();
+    let packages: Vec<&str> = match platform.selection {
+        ["--workspace"] => vec!["all"],
+        selection => names(selection).collect(),
+    };
     format!(
         "{:<24} {:<8} {:<7} {tested:<10} {seconds:>7}   {:<46} {}",
         platform.target,

@@ -89,7 +89,7 @@ fn runner(architecture: &str) -> String {
 }
 
 /// Counts the passed tests in what `cargo test` printed.
-fn count_passed(output: &str) -> usize {
+pub(super) fn count_passed(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|line| line.split_once(" passed")?.0.parse::<usize>().ok()).sum()
 }
