@@ -1,7 +1,7 @@
 //! Runs other programs.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// Returns the repository's root.
@@ -46,9 +46,21 @@ const LONG: Duration = Duration::from_secs(10);
 
 /// Runs `command` and shows its output. If it fails, the error contains the command.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
+    run_with(what, command, |_| {})
+}
+
+/// Runs `command`, and calls `attend` while it runs. If the command fails, the error contains it.
+pub(crate) fn run_with(
+    what: &str,
+    command: &mut Command,
+    attend: impl FnOnce(&mut Child),
+) -> Result<(), String> {
     eprintln!("xtask: {what}");
     let began = Instant::now();
-    let status = command.status();
+    let status = command.spawn().and_then(|mut child| {
+        attend(&mut child);
+        child.wait()
+    });
     let took = began.elapsed();
     if took > LONG {
         eprintln!("xtask: {what} took {} s", took.as_secs());

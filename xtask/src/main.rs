@@ -13,6 +13,7 @@ mod command;
 mod cost;
 mod dist;
 mod doctor;
+mod failures;
 mod features;
 mod figures;
 mod fuzz;

@@ -10,7 +10,7 @@ use crate::command::{self, QUINN, cargo, root, target};
 use crate::doctor::DoctorTestOptions;
 use crate::gallery::GalleryOptions;
 use crate::options::defaults;
-use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
+use crate::{cost, doctor, failures, features, fuzz, gallery, interop, viewer};
 
 /// The features that enable tests with other QUIC stacks, and with kdig.
 const PEERS: &str = "clearway-interop/peers,clearway-dns/peers";
@@ -66,7 +66,7 @@ pub(crate) fn lint_all() -> Result<(), String> {
 fn run_all(options: &TestOptions) -> Result<(), String> {
     lint_all()?;
     let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];
-    command::run("testing", &mut cargo(&tests))?;
+    failures::run("testing", &mut cargo(&tests))?;
     test_with_portable_poller()?;
     let (marked, check) = (options.gallery, !options.gallery);
     gallery::run(&GalleryOptions { marked, check, ..defaults() })?;
@@ -108,7 +108,7 @@ fn test_with_portable_poller() -> Result<(), String> {
             count += 1;
             let mut tests = Command::new(program);
             tests.arg("--quiet").current_dir(folder).env("CLEARWAY_POLLER", "portable");
-            command::run(&format!("testing {name} with the portable poller"), &mut tests)?;
+            failures::run(&format!("testing {name} with the portable poller"), &mut tests)?;
         }
     }
     eprintln!("xtask: {count} test programs ({} s)", began.elapsed().as_secs());
@@ -128,7 +128,7 @@ pub(crate) fn run_peers() -> Result<(), String> {
     let all = [QUINN, PEERS].join(",");
     let mut tests = cargo(&["test", "--workspace", "--features", &all, "--test", "peers"]);
     tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", &program);
-    command::run("testing against the peers", &mut tests)?;
+    failures::run("testing against the peers", &mut tests)?;
     let etcd = ["test", "--workspace", "--features", QUINN, "--lib", "keys_of_etcd_itself"];
     let mut etcd = cargo(&[&etcd[..], &["--", "--ignored"]].concat());
     command::run("testing servers from etcd", &mut etcd)?;
