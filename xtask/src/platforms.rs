@@ -21,8 +21,11 @@ use crate::install;
 /// A target, what to check for it, and how to run its program.
 struct Platform {
     target: &'static str,
-    /// Cargo arguments that select packages and features.
-    selection: &'static [&'static str],
+    /// Packages to check, or all of the workspace if there are none. Packages whose tests are run
+    /// under an emulator are checked too.
+    packages: &'static [&'static str],
+    /// Cargo options that select features.
+    options: &'static [&'static str],
     compiler: Compiler,
     execution: Option<Execution>,
     /// The tools that check, link and run the target, for the table.
@@ -55,107 +58,50 @@ enum Execution {
     Native,
 }
 
-/// The library, without features that need a C compiler.
-const LIBRARY: &[&str] = &[
-    "--package",
-    "clearway",
-    "--no-default-features",
-    "--features",
-    "ring,http3,qlog,native-roots,quic-lb",
-];
+/// Options for the library without features that need a C compiler.
+const LIBRARY: &[&str] =
+    &["--no-default-features", "--features", "ring,http3,qlog,native-roots,quic-lb"];
 /// The program, and all packages of the workspace that are not specific to Linux.
 const PROGRAM: &[&str] = &[
-    "--package",
     "clearway-cli",
-    "--package",
     "clearway-lab-command",
-    "--package",
     "clearway-terminal",
-    "--package",
     "clearway",
-    "--package",
     "clearway-io",
-    "--package",
     "clearway-udp",
-    "--package",
     "clearway-lab",
-    "--package",
     "clearway-network",
-    "--package",
     "clearway-qlog",
-    "--package",
     "clearway-doctor",
-    "--package",
     "clearway-balancer",
 ];
 /// Crates that need neither sockets nor a random source.
-const SANS_IO: &[&str] = &[
-    "--package",
-    "clearway-wire",
-    "--package",
-    "clearway-congestion",
-    "--package",
-    "clearway-units",
-];
+const SANS_IO: &[&str] = &["clearway-wire", "clearway-congestion", "clearway-units"];
 /// Crates without I/O, with the cryptography that compiles to WebAssembly.
 const WITHOUT_IO: &[&str] = &[
-    "--package",
     "clearway-units",
-    "--package",
     "clearway-wire",
-    "--package",
     "clearway-congestion",
-    "--package",
     "clearway-transport",
-    "--package",
     "clearway-http3",
-    "--package",
     "clearway-qlog",
+];
+/// Features of [`WITHOUT_IO`].
+const FOR_WASI: &[&str] = &[
     "--no-default-features",
     "--features",
     "clearway-transport/ring,clearway-http3/transport,clearway-qlog/read",
 ];
 /// Crates whose tests all run on AArch64.
 const EMULATED: &[&str] = &[
-    "--package",
     "clearway-units",
-    "--package",
     "clearway-wire",
-    "--package",
     "clearway-congestion",
-    "--package",
     "clearway-http3",
-    "--package",
     "clearway-balancer",
-];
-/// The crates in [`EMULATED`], and those of which only some tests run on AArch64.
-const EMULATED_IN_PART: &[&str] = &[
-    "--package",
-    "clearway-units",
-    "--package",
-    "clearway-wire",
-    "--package",
-    "clearway-congestion",
-    "--package",
-    "clearway-http3",
-    "--package",
-    "clearway-balancer",
-    "--package",
-    "clearway-transport",
-    "--package",
-    "clearway-io",
 ];
 /// Crates whose tests run on a processor with the other byte order.
-const BIG_ENDIAN: &[&str] = &[
-    "--package",
-    "clearway-units",
-    "--package",
-    "clearway-wire",
-    "--package",
-    "clearway-http3",
-    "--package",
-    "clearway-qlog",
-];
+const BIG_ENDIAN: &[&str] = &["clearway-units", "clearway-wire", "clearway-http3", "clearway-qlog"];
 /// Arguments that leave out the tests in which the kernel selects a shard: QEMU's user mode
 /// supports neither eBPF nor socket filters.
 const WITHOUT_STEERING: &[&str] = &[
@@ -170,8 +116,6 @@ const WITHOUT_STEERING: &[&str] = &[
     "--skip",
     "connections_go_on_in_the_process_that_was_replaced",
 ];
-/// The crate with the sockets and threads.
-const SOCKETS: &[&str] = &["--package", "clearway-io", "--lib"];
 
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const NATIVE: &str = "x86_64-unknown-linux-gnu";
@@ -179,7 +123,8 @@ const NATIVE: &str = "x86_64-unknown-linux-gnu";
 const PLATFORMS: [Platform; 11] = [
     Platform {
         target: NATIVE,
-        selection: &["--workspace"],
+        packages: &[],
+        options: &[],
         compiler: Compiler::Gcc,
         execution: Some(Execution::Native),
         how: "clippy; all tests on this machine",
@@ -187,10 +132,10 @@ const PLATFORMS: [Platform; 11] = [
     library("aarch64-apple-darwin"),
     library(WINDOWS),
     library("x86_64-unknown-freebsd"),
-    Platform { selection: SANS_IO, ..library("wasm32-unknown-unknown") },
-    Platform { selection: WITHOUT_IO, ..library("wasm32-wasip2") },
-    emulated("aarch64-unknown-linux-gnu", EMULATED_IN_PART, AARCH64),
-    emulated("s390x-unknown-linux-gnu", BIG_ENDIAN, S390X),
+    Platform { packages: SANS_IO, options: &[], ..library("wasm32-unknown-unknown") },
+    Platform { packages: WITHOUT_IO, options: FOR_WASI, ..library("wasm32-wasip2") },
+    emulated("aarch64-unknown-linux-gnu", AARCH64),
+    emulated("s390x-unknown-linux-gnu", S390X),
     program("aarch64-apple-darwin", Compiler::Zig("aarch64-macos"), "clippy; C by zig"),
     program("x86_64-unknown-freebsd", Compiler::Zig("x86_64-freebsd"), "clippy; C by zig"),
     Platform {
@@ -203,15 +148,17 @@ const AARCH64: Emulator = Emulator {
     architecture: "aarch64",
     debian: "arm64",
     runs: &[
-        TestRun { selection: EMULATED, environment: &[], arguments: &[] },
+        TestRun { packages: EMULATED, options: &[], environment: &[], arguments: &[] },
         // The test programs of transport would take hours under QEMU.
         TestRun {
-            selection: &["--package", "clearway-transport", "--lib"],
+            packages: &["clearway-transport"],
+            options: &["--lib"],
             environment: &[("PROPTEST_CASES", "32")],
             arguments: &[],
         },
         TestRun {
-            selection: SOCKETS,
+            packages: &["clearway-io"],
+            options: &["--lib"],
             environment: &[("CLEARWAY_POLLER", "portable")],
             arguments: WITHOUT_STEERING,
         },
@@ -221,26 +168,45 @@ const AARCH64: Emulator = Emulator {
 const S390X: Emulator = Emulator {
     architecture: "s390x",
     debian: "s390x",
-    runs: &[TestRun { selection: BIG_ENDIAN, environment: &[], arguments: &[] }],
+    runs: &[TestRun { packages: BIG_ENDIAN, options: &[], environment: &[], arguments: &[] }],
 };
 
-const fn emulated(
-    target: &'static str,
-    selection: &'static [&'static str],
-    emulator: Emulator,
-) -> Platform {
+const fn emulated(target: &'static str, emulator: Emulator) -> Platform {
     let execution = Some(Execution::Tests(emulator));
     let how = "clippy; C and linker by GCC; tests under QEMU";
-    Platform { target, selection, compiler: Compiler::Gcc, execution, how }
+    Platform { target, packages: &[], options: &[], compiler: Compiler::Gcc, execution, how }
 }
 
 const fn library(target: &'static str) -> Platform {
     let how = "clippy; without C";
-    Platform { target, selection: LIBRARY, compiler: Compiler::None, execution: None, how }
+    let (packages, options): (&[&str], _) = (&["clearway"], LIBRARY);
+    Platform { target, packages, options, compiler: Compiler::None, execution: None, how }
 }
 
 const fn program(target: &'static str, compiler: Compiler, how: &'static str) -> Platform {
-    Platform { target, selection: PROGRAM, compiler, execution: None, how }
+    Platform { target, packages: PROGRAM, options: &[], compiler, execution: None, how }
+}
+
+impl Platform {
+    /// Returns the names of the packages to check.
+    fn packages(&self) -> Vec<&'static str> {
+        match &self.execution {
+            Some(Execution::Tests(emulator)) => {
+                emulator.runs.iter().flat_map(|run| run.packages).copied().collect()
+            }
+            _ => self.packages.to_vec(),
+        }
+    }
+}
+
+/// Selects packages of the workspace for a Cargo command.
+fn select(cargo: &mut Command, packages: &[&str]) {
+    packages.iter().for_each(|package| {
+        cargo.args(["--package", package]);
+    });
+    if packages.is_empty() {
+        cargo.arg("--workspace");
+    }
 }
 
 /// A row of the table.
@@ -355,9 +321,10 @@ mod native {
 
 /// Runs Clippy.
 fn check(platform: &Platform) -> Result<(), String> {
-    let Platform { target, selection, compiler, .. } = platform;
+    let Platform { target, options, compiler, .. } = platform;
     let mut lint = cargo(&["clippy", "--lib", "--bins", "--target", target]);
-    lint.args(*selection).args(["--quiet", "--", "-D", "warnings"]);
+    select(&mut lint, &platform.packages());
+    lint.args(*options).args(["--quiet", "--", "-D", "warnings"]);
     compile_c_with(compiler, target, &mut lint)?;
     command::run(&format!("checking {target}"), &mut lint)
 }
@@ -387,9 +354,9 @@ fn line(platform: &Platform, row: &Row, seconds: u64) -> String {
         Verdict::Passed => row.tests.to_string(),
         other => other.text().to_owned(),
     };
-    let packages: Vec<&str> = match platform.selection {
-        ["--workspace"] => vec!["all"],
-        selection => names(selection).collect(),
+    let packages = match &platform.packages()[..] {
+        [] => "all".to_owned(),
+        packages => packages.join(", "),
     };
     format!(
         "{:<24} {:<8} {:<7} {tested:<10} {seconds:>7}   {:<46} {}",
@@ -397,14 +364,8 @@ fn line(platform: &Platform, row: &Row, seconds: u64) -> String {
         row.checked.text(),
         row.linked.text(),
         platform.how,
-        packages.join(", ")
+        packages
     )
-}
-
-/// Returns the names of the selected packages.
-fn names<'a>(selection: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
-    let pairs = selection.iter().zip(selection.iter().skip(1));
-    pairs.filter(|(option, _)| **option == "--package").map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -412,9 +373,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selected_packages_have_names() {
-        assert_eq!(names(LIBRARY).collect::<Vec<_>>(), ["clearway"]);
-        assert_eq!(names(SANS_IO).count(), 3);
+    fn packages_with_emulated_tests_are_checked() {
+        let aarch64 = PLATFORMS.iter().find(|it| it.target.starts_with("aarch64-unknown")).unwrap();
+        let packages = aarch64.packages();
+        assert!(packages.contains(&"clearway-wire") && packages.contains(&"clearway-io"));
+        let mut lint = cargo(&["clippy"]);
+        select(&mut lint, &packages[..1]);
+        assert!(lint.get_args().eq(["clippy", "--package", packages[0]]));
+        let mut lint = cargo(&["clippy"]);
+        select(&mut lint, &[]);
+        assert!(lint.get_args().eq(["clippy", "--workspace"]));
     }
 
     #[test]

@@ -18,8 +18,9 @@ pub(super) struct Emulator {
 
 /// A run of `cargo test`.
 pub(super) struct TestRun {
-    /// Arguments of `cargo test` that select packages and programs.
-    pub(super) selection: &'static [&'static str],
+    pub(super) packages: &'static [&'static str],
+    /// Options of `cargo test`.
+    pub(super) options: &'static [&'static str],
     /// Environment variables.
     pub(super) environment: &'static [(&'static str, &'static str)],
     /// Arguments of the test programs.
@@ -69,7 +70,8 @@ impl Emulator {
         let name = target.replace('-', "_");
         let compiler = self.compiler();
         let mut test = cargo(&["test", "--target", target]);
-        test.args(run.selection)
+        super::select(&mut test, run.packages);
+        test.args(run.options)
             .env(format!("CC_{name}"), &compiler)
             .env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), &compiler)
             .env(format!("CARGO_TARGET_{}_RUNNER", name.to_uppercase()), runner(architecture))
