@@ -2,6 +2,7 @@
 
 mod access_log;
 mod answer;
+mod answering;
 mod authority;
 pub(crate) mod certificates;
 mod conditions;
@@ -301,6 +302,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
     let ending = Ending { interrupt, timeout, drain };
     let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
+    let (answering, all_answered) = answering::answering();
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
@@ -310,7 +312,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         let endpoint = server.endpoint().clone();
-        server.run(http09::Site { files, log, timeouts }, ending).await;
+        server
+            .run(http09::Site { files, log, timeouts, _answering: answering }, ending, all_answered)
+            .await;
         check(&endpoint)?;
     } else {
         let http3 = Config {
@@ -327,9 +331,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;
         let authorities = command.authorities.authorities(presented.certificates.clone());
-        let site = http3::Site { files, authorities, log, requests };
+        let site = http3::Site { files, authorities, log, requests, _answering: answering };
         let endpoint = server.endpoint().clone();
-        server.run(site, ending).await;
+        server.run(site, ending, all_answered).await;
         check(&endpoint)?;
     }
     Ok(())

@@ -13,6 +13,7 @@ use clearway::{
 };
 use http::{Request, StatusCode};
 
+use super::answering::answering;
 use super::http3::{Http3, Site};
 use super::http09::{self, Http09};
 use super::*;
@@ -102,7 +103,8 @@ async fn clients_that_accept_nothing_do_not_keep_others_from_being_served() {
     let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
     let address = server.endpoint().local_address();
     let (files, log) = (served.files.clone(), AccessLog::new(true));
-    let site = Site { files, authorities, log, requests: Requests::new() };
+    let site =
+        Site { files, authorities, log, requests: Requests::new(), _answering: answering().0 };
     let serving = tokio::spawn(async move { server.serve(site).await });
     let mut kept = Vec::new();
     let elsewhere = endpoint(2);
@@ -138,7 +140,12 @@ impl Old {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Http09::bind(any, ServerConfig::with_resolver(certificates())).unwrap();
         let endpoint = server.endpoint().clone();
-        let site = http09::Site { files: files.clone(), log: AccessLog::new(true), timeouts };
+        let site = http09::Site {
+            files: files.clone(),
+            log: AccessLog::new(true),
+            timeouts,
+            _answering: answering().0,
+        };
         Self { endpoint: endpoint.clone(), serving: tokio::spawn(http09::accept(endpoint, site)) }
     }
 
@@ -304,7 +311,8 @@ async fn a_file_that_shrinks_is_not_sent_as_complete() {
     let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
     let address = server.endpoint().local_address();
     let (files, log) = (served.files.clone(), AccessLog::new(true));
-    let site = Site { files, authorities, log, requests: Requests::new() };
+    let site =
+        Site { files, authorities, log, requests: Requests::new(), _answering: answering().0 };
     let serving = tokio::spawn(async move { server.serve(site).await });
     let client = honest(PROTOCOL).transport(transport);
     let client = Client::connect(&endpoint(1), &client, address, "localhost").await.unwrap();

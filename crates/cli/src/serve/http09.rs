@@ -10,6 +10,7 @@ use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarIn
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::answering::{AllAnswered, Answering};
 use super::files::{Files, Found};
 use super::restart::{Cause, Ending};
 use super::store::{PIECE, Reader};
@@ -29,6 +30,7 @@ pub(super) struct Site {
     pub(super) files: Files,
     pub(super) log: AccessLog,
     pub(super) timeouts: Timeouts,
+    pub(super) _answering: Answering,
 }
 
 /// A listening HTTP/0.9 server.
@@ -47,7 +49,7 @@ impl Http09 {
 
     /// Serves until the program is interrupted, or until it was replaced and its clients have
     /// closed their connections.
-    pub(super) async fn run(self, site: Site, mut ending: Ending) {
+    pub(super) async fn run(self, site: Site, mut ending: Ending, mut all_answered: AllAnswered) {
         let serving = accept(self.0.clone(), site);
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
@@ -60,7 +62,11 @@ impl Http09 {
         if cause == Cause::Interrupted {
             self.0.close(VarInt::from_u32(0), b"the server is shutting down");
         }
-        ending.complete(cause, self.0.wait_idle()).await;
+        let shutdown = async {
+            self.0.wait_idle().await;
+            all_answered.wait().await;
+        };
+        ending.complete(cause, shutdown).await;
     }
 }
 
@@ -99,7 +105,7 @@ async fn answer(
     mut receive: RecvStream,
     site: &Site,
 ) {
-    let Site { files, log, timeouts } = site;
+    let Site { files, log, timeouts, .. } = site;
     let (log, start) = (*log, Instant::now());
     let request = read(&mut receive, timeouts.request).await.unwrap_or_default();
     let request = String::from_utf8_lossy(&request);

@@ -8,6 +8,7 @@ use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeo
 use http::{Request, Response};
 
 use super::answer::{Content, answer, misdirected};
+use super::answering::{AllAnswered, Answering};
 use super::authority::Authorities;
 use super::files::Files;
 use super::metrics::Requests;
@@ -39,12 +40,16 @@ impl Http3 {
 
     /// Serves until the program is interrupted or replaced, and then completes the requests in
     /// progress, within the time limit.
-    pub(super) async fn run(self, site: Site, mut ending: Ending) {
+    pub(super) async fn run(self, site: Site, mut ending: Ending, mut all_answered: AllAnswered) {
         let server = &self.0;
         let serving = self.serve(site);
         let mut ending = pin!(async {
             let cause = ending.begin(server.endpoint()).await;
-            ending.complete(cause, server.shutdown()).await;
+            let shutdown = async {
+                server.shutdown().await;
+                all_answered.wait().await;
+            };
+            ending.complete(cause, shutdown).await;
         });
         tokio::select! {
             () = &mut ending => {}
@@ -73,10 +78,12 @@ pub(super) struct Site {
     pub(super) authorities: Authorities,
     pub(super) log: AccessLog,
     pub(super) requests: Requests,
+    pub(super) _answering: Answering,
 }
 
 async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responder) {
-    let Site { files, authorities, log, requests } = site;
+    // The rest of `site` is held until the end.
+    let Site { files, authorities, log, requests, .. } = site;
     let counted = requests.begin();
     let start = counted.begun;
     let Some(client) = responder.remote_address() else { return };
@@ -185,6 +192,7 @@ mod tests {
     use clearway::{ClientConfig, Endpoint};
     use http::StatusCode;
 
+    use super::super::answering::answering;
     use super::super::authority::AuthorityOptions;
     use super::super::store::Store;
     use super::*;
@@ -206,7 +214,8 @@ mod tests {
         let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
         let address = server.endpoint().local_address();
         let log = AccessLog::new(true);
-        let site = Site { files, authorities, log, requests: Requests::new() };
+        let site =
+            Site { files, authorities, log, requests: Requests::new(), _answering: answering().0 };
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {
                 tokio::spawn(respond(site.clone(), request, responder));

@@ -359,21 +359,23 @@ fn clients_move_and_keys_change_and_connections_stay() {
     let summary: serde_json::Value = serde_json::from_str(&balancer.running.interrupt()).unwrap();
     let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
     let by_server_id = count("/means/server_id");
-    let others = count("/to_servers/sent") - by_server_id;
+    // Not all of these were sent: a send may fail, or a server's socket may be full.
+    let others: u64 = ["flow", "learned", "address", "hash"]
+        .map(|it| count(&format!("/means/{it}")))
+        .iter()
+        .sum();
     assert!(by_server_id > 50 && others < 20, "{summary}");
     // After the link has left a port, an ICMP message may take the place of the next datagram.
     assert!(count("/to_clients/dropped") < 10, "{summary}");
 }
 
-/// Waits for the server's log line about a request.
 #[test]
 fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
     let scratch = scratch("balance-preface", &["a"]);
     let (root, certificate, key) =
         (scratch.path("a"), scratch.path("cert.pem"), scratch.path("key.pem"));
     let listen = ["serve", &root, "--listen", "127.0.0.1:0", "--balancer", "127.0.0.1"];
-    let mut command = clearway(&[&listen[..], &["--cert", &certificate, "--key", &key]].concat());
-    command.stderr(Stdio::null());
+    let command = clearway(&[&listen[..], &["--cert", &certificate, "--key", &key]].concat());
     let server = Running::listening(command);
     let file = entry("a", &server, "").replace("preface = false", "preface = true");
     let balancer = Balancer::start(&scratch, &file, &[]);
