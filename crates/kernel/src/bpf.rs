@@ -228,7 +228,8 @@ impl AsRawFd for Counters {
 /// Loads a program that selects a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps the
 /// program while the returned descriptor is open or the program is [attached](attach).
 ///
-/// # Errors Returns errors of the operating system:
+/// # Errors
+/// Returns errors of the operating system:
 /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) or another error if the kernel cannot prove that
 /// the program terminates and does not read any other memory.

@@ -119,7 +119,8 @@ impl Handshake {
 
     /// Starts the handshake. A client then has its first message to send; a server waits.
     ///
-    /// # Errors Returns the errors of the session.
+    /// # Errors
+    /// Returns the errors of the session.
     pub(crate) fn start(&mut self) -> Result<Progress, TransportError> {
         self.advance()
     }

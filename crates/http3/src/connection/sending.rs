@@ -29,7 +29,8 @@ impl Connection {
     /// as a `priority` field (RFC 9218 §5); a [`Protocol`] extension makes a CONNECT request an
     /// extended one (RFC 9220).
     ///
-    /// # Errors Returns [`SendError::StreamsBlocked`] (retry when the peer allows more streams),
+    /// # Errors
+    /// Returns [`SendError::StreamsBlocked`] (retry when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
     /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for
     /// a CONNECT with a [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and

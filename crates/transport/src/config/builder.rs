@@ -358,7 +358,8 @@ impl TransportConfigBuilder {
 
     /// Checks the settings and returns them.
     ///
-    /// # Errors Returns an error if a setting is invalid. The error describes the first invalid
+    /// # Errors
+    /// Returns an error if a setting is invalid. The error describes the first invalid
     /// setting.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;

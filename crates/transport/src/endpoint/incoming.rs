@@ -162,7 +162,8 @@ impl Endpoint {
 
     /// Accepts the client.
     ///
-    /// # Errors Returns an error if this is not a server, the endpoint has no room, the client's
+    /// # Errors
+    /// Returns an error if this is not a server, the endpoint has no room, the client's
     /// packet is not authentic, or TLS cannot start. The client gets a reply, CONNECTION_REFUSED,
     /// only if the endpoint has no room.
     pub fn accept(
