@@ -411,9 +411,12 @@ impl<F: AppState> State<F> {
         if self.error.is_some() {
             return;
         }
-        // The shard can no longer process these changes.
-        while let Some(key) = self.changed.pop() {
-            self.unmark(key);
+        // The shard can no longer process these changes, unless this endpoint is about to close the
+        // connection: queued datagrams are sent before that.
+        if self.close.is_none() {
+            while let Some(key) = self.changed.pop() {
+                self.unmark(key);
+            }
         }
         self.app.fail(&error, effects);
         self.fail_migration(effects);

@@ -273,7 +273,8 @@ impl Connection {
     }
 
     /// Closes the connection immediately with `error_code` and `reason`, which is truncated to a
-    /// few hundred bytes. Data that has not been delivered is lost.
+    /// few hundred bytes. Data that has not been delivered is lost; datagrams that were queued
+    /// before are sent first, unless the path permits no more.
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }

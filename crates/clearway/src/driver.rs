@@ -13,6 +13,7 @@ use clearway_wire::{Direction, StreamId};
 
 use crate::bridge::{SendState, Total};
 use crate::error::{ConnectError, ExportError};
+use crate::postponed_close::PostponedClose;
 use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stream, incoming};
 
 pub(crate) struct Driver {
@@ -24,6 +25,7 @@ pub(crate) struct Driver {
     /// Kept between batches to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
+    postponed: PostponedClose,
     /// Set during processing, and still set afterward if the application has panicked.
     is_processing: bool,
 }
@@ -37,6 +39,7 @@ impl Driver {
             effects: Effects::default(),
             changed: Vec::new(),
             is_closed: false,
+            postponed: PostponedClose::default(),
             is_processing: false,
         }
     }
@@ -54,7 +57,7 @@ impl Application for Driver {
         if connection.is_compacted() {
             self.compact();
         }
-        let Self { shared, effects, changed, is_closed, is_processing, .. } = self;
+        let Self { shared, effects, changed, is_closed, is_processing, postponed, .. } = self;
         *is_processing = true;
         let mut state = shared.lock();
         while let Some(event) = connection.next_event() {
@@ -75,7 +78,12 @@ impl Application for Driver {
                 report_credit_to_all(connection, &mut state, effects);
             }
             export(connection, &mut state, effects);
-            if let Some((error_code, reason)) = state.close.take() {
+            if state.close.is_some() {
+                // Datagrams that were queued before are still sent.
+                state.app.datagrams.exchange(connection, effects);
+            }
+            let requested = state.close.take();
+            if let Some((error_code, reason)) = postponed.next(now, connection, requested) {
                 connection.close(now, error_code, &reason);
             }
             *is_closed = connection.is_closed();
@@ -89,6 +97,10 @@ impl Application for Driver {
         drop(state);
         effects.carry_out(shared);
         *is_processing = false;
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.postponed.deadline()
     }
 
     fn held_bytes(&self) -> u64 {

@@ -125,6 +125,7 @@ pub mod http3;
 pub mod masque;
 mod observe;
 mod path;
+mod postponed_close;
 #[cfg(feature = "qlog")]
 pub mod qlog;
 mod recv_stream;

@@ -253,10 +253,10 @@ async fn download_batch(
             sessions.wait().await;
         }
         let saved = sessions.save();
-        batch.close().await;
+        batch.close();
         return outcome.and(saved);
     }
-    batch.close().await;
+    batch.close();
     outcome
 }
 

@@ -310,16 +310,30 @@ impl Shard {
             // Publish the statistics before sending: when a peer has received a response, the
             // datagram that caused it is already counted.
             self.publish();
-            self.sender.send(
-                &self.clock,
-                &mut self.sockets,
-                &mut self.connections,
-                &mut self.statistics,
-            );
+            self.send();
             let has_begun = self.begin_handshake(is_behind);
             self.publish();
             self.sleep(has_begun);
         }
+        if self.is_halted {
+            self.finish();
+        }
+    }
+
+    /// Continues what the last turn has left for the next one, such as a close that follows queued
+    /// datagrams.
+    fn finish(&mut self) {
+        let now = self.clock.now();
+        self.connections.fire_timers(now, now);
+        self.process(now);
+        self.publish();
+        self.send();
+    }
+
+    /// Sends what connections have to send, as far as the sockets accept it.
+    fn send(&mut self) {
+        let Self { clock, sockets, connections, statistics, .. } = self;
+        self.sender.send(clock, sockets, connections, statistics);
     }
 
     /// Returns whether there is more to receive than this turn has received.
@@ -468,8 +482,9 @@ impl Shard {
                 }
                 Command::Shutdown { error_code, reason } => {
                     // What programs did before takes effect before: a connection that they have
-                    // closed keeps its own error code.
+                    // closed keeps its own error code, and queued datagrams are sent.
                     self.process(now);
+                    self.send();
                     self.connections.shut_down(now, error_code, &reason);
                 }
                 Command::Release => {

@@ -284,7 +284,8 @@ impl Client {
         self.shared().spawn_here(task);
     }
 
-    /// Closes the connection immediately with this error code. Exchanges in progress fail.
+    /// Closes the connection immediately with this error code. Exchanges in progress fail;
+    /// datagrams that were queued before are sent first, unless the path permits no more.
     pub fn close(&self, code: Code) {
         self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }

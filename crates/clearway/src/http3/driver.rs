@@ -20,6 +20,7 @@ use http::HeaderMap;
 
 use super::{Error, early};
 use crate::ServerConfig;
+use crate::postponed_close::PostponedClose;
 pub(super) use app::{App, AppTurn, Ending};
 use feed::{Feed, Undelivered};
 pub use progress::Timeouts;
@@ -71,6 +72,7 @@ pub(super) struct Core {
     next_stall_check: Option<Timestamp>,
     /// The time at which to continue a shutdown that waits for the first request.
     shutdown_at: Option<Timestamp>,
+    postponed: PostponedClose,
     busy: OnDemand<Busy>,
 }
 
@@ -137,6 +139,7 @@ impl<F> Driver<F> {
             unasked_since: None,
             next_stall_check: None,
             shutdown_at: None,
+            postponed: PostponedClose::default(),
             busy: OnDemand::default(),
         };
         Self { core, app }
@@ -166,7 +169,8 @@ impl<F: App> Application for Driver<F> {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        self.core.next_stall_check.into_iter().chain(self.core.shutdown_at).min()
+        let Core { next_stall_check, shutdown_at, postponed, .. } = &self.core;
+        next_stall_check.iter().chain(shutdown_at).copied().chain(postponed.deadline()).min()
     }
 
     fn held_bytes(&self) -> u64 {
@@ -355,7 +359,10 @@ impl<O: AppTurn> Running<'_, O> {
             |since: &Timestamp| !self.has_requests && self.now < *since + FIRST_REQUEST;
         *unasked_since = unasked_since.filter(is_patient);
         *shutdown_at = None;
-        if let Some((code, reason)) = self.app.take_close() {
+        let Turn { core, streams, .. } = &mut self.turn;
+        let requested = self.app.take_close();
+        if let Some((code, reason)) = core.postponed.next(self.now, streams.connection(), requested)
+        {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
             self.close(Code::new(code.get()), reason);
         }

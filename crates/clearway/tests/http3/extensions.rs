@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clearway::http3::{
-    Body, Capsule, CapsuleDecoder, Client, Config, DATAGRAM_CAPSULE, DatagramError, Error, Handler,
-    Priority, Protocol, RequestStream, SendError, Server, serve_in_shard,
+    Body, Capsule, CapsuleDecoder, Client, Code, Config, DATAGRAM_CAPSULE, DatagramError, Error,
+    Handler, Priority, Protocol, RequestStream, SendError, Server, serve_in_shard,
 };
 use clearway::{ClientConfig, Endpoint, TransportConfig};
 use http::{Request, Response, StatusCode};
@@ -293,5 +293,29 @@ fn datagrams_in_the_shard() {
             }
         };
         assert_eq!(received, "cba");
+    });
+}
+
+/// Datagrams that are queued when a client closes its connection are sent before CONNECTION_CLOSE.
+#[test]
+fn datagrams_before_a_close_arrive() {
+    run(async {
+        for round in 0..20u8 {
+            let (server, client, _endpoint) = connected(extended(), transport()).await;
+            let (_send, pending) = client.open(tunnel("echo")).unwrap();
+            let (request, responder) = server.accept().await.unwrap();
+            let _send = responder.start(Response::new(()));
+            let mut received = request.body().datagrams();
+            let response = pending.response().await.unwrap();
+            let sent = response.body().datagrams();
+            for number in 0..3u8 {
+                sent.send(vec![round, number]).unwrap();
+            }
+            client.close(Code::NO_ERROR);
+            for number in 0..3u8 {
+                let datagram = received.receive().await.unwrap();
+                assert_eq!(datagram.unwrap_or_else(|_| panic!("{round}")), vec![round, number]);
+            }
+        }
     });
 }

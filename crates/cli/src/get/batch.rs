@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clearway::ClientConfig;
-use futures_util::future::join_all;
 use futures_util::stream::{StreamExt, iter};
 use serde_json::json;
 use tokio::sync::OnceCell;
@@ -162,9 +161,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Closes the connections.
-    pub(super) async fn close(self) {
+    pub(super) fn close(self) {
         let sessions = self.sessions.into_values().filter_map(OnceCell::into_inner).flatten();
-        join_all(sessions.map(Session::close)).await;
+        sessions.for_each(Session::close);
     }
 }
 

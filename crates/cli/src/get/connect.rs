@@ -73,15 +73,15 @@ impl Session {
     /// download is complete should not wait for three probe timeouts. If the frame is lost, the
     /// server's idle timeout ends the connection.
     ///
-    /// Inside of a tunnel, the frame is in a datagram of the connection to the proxy, which is
-    /// closed only after this datagram was sent.
-    pub(super) async fn close(self) {
+    /// Inside of a tunnel, the frame is in a datagram of the connection to the proxy, which sends
+    /// this datagram before it is closed.
+    pub(super) fn close(self) {
         let Self { protocol, _endpoint: endpoint, _outer: outer, .. } = self;
         let Some(outer) = outer else { return protocol.close() };
         protocol.close();
         // Passes the datagram to the tunnel.
         endpoint.halt();
-        outer.close().await;
+        outer.close();
     }
 }
 

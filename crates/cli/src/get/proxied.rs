@@ -57,12 +57,8 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// Closes the connection and its tunnels, after sending the datagrams that tunnels have queued.
-    pub(super) async fn close(self) {
-        if let Protocol::Http3(client) = &self.protocol {
-            // The connection's thread responds after it has sent what was queued before.
-            client.statistics().await;
-        }
+    /// Closes the connection and its tunnels. The datagrams that tunnels have queued are sent first.
+    pub(super) fn close(self) {
         self.protocol.close();
     }
 }

@@ -216,7 +216,8 @@ impl Connection {
     /// 9221). Datagrams are subject to congestion control, and share the window evenly with
     /// streams. Returns the ID of the datagram in [`Event::DatagramSettled`].
     ///
-    /// # Errors Returns an error if the datagram can never be sent, or cannot be queued now; see
+    /// # Errors
+    /// Returns an error if the datagram can never be sent, or cannot be queued now; see
     /// [`DatagramError`].
     pub fn send_datagram(&mut self, data: Bytes) -> Result<DatagramId, DatagramError> {
         if self.is_closed() {
@@ -233,6 +234,12 @@ impl Connection {
         if !self.is_closed() {
             self.paths.mtu_mut().want();
         }
+    }
+
+    /// Returns whether datagrams are queued that have not been sent yet. If the connection is closed
+    /// now, they are dropped.
+    pub fn has_unsent_datagrams(&self) -> bool {
+        self.datagrams.has_pending()
     }
 
     /// Returns the largest unreliable datagram payload that fits the send queue, in bytes. The path
