@@ -413,6 +413,7 @@ impl SendingPart {
     }
 
     /// Returns what has to be sent.
+    #[inline]
     pub(super) fn needs(&self) -> SendNeeds {
         if !self.state.carries_data() {
             let control = matches!(self.state, SendState::ResetSent { is_owed: true, .. });
@@ -420,11 +421,12 @@ impl SendingPart {
         }
         let has_fresh = self.written > self.credit.used();
         let is_blocked = has_fresh && self.credit.available() == 0;
-        let end = self.state.owed_end().filter(|_| !has_fresh);
+        let end = if has_fresh { None } else { self.state.owed_end() };
         let resets_at = matches!(end, Some(StreamEnd::ResetAt { .. }));
+        let is_finished = matches!(end, Some(StreamEnd::Fin));
         SendNeeds {
             control: resets_at || is_blocked && self.credit.is_report_pending(),
-            creditless: end == Some(StreamEnd::Fin) || !self.data.lost.is_empty(),
+            creditless: is_finished || !self.data.lost.is_empty(),
             fresh: has_fresh && !is_blocked,
             blocked: is_blocked,
         }

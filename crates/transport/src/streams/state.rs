@@ -91,29 +91,29 @@ impl SendState {
     }
 
     /// Returns whether this is a terminal state.
-    pub(super) const fn is_terminal(self) -> bool {
+    pub(super) const fn is_terminal(&self) -> bool {
         matches!(self, Self::DataReceived(_) | Self::ResetReceived { .. })
     }
 
     /// Returns whether the stream still sends data and retransmits lost data.
-    pub(super) const fn carries_data(self) -> bool {
+    pub(super) const fn carries_data(&self) -> bool {
         matches!(self, Self::Ready(_) | Self::Send(_) | Self::DataSent(..))
     }
 
     /// Returns how the stream ends, unless this is undecided or the entire stream is reset.
-    pub(super) const fn end(self) -> Option<StreamEnd> {
+    pub(super) const fn end(&self) -> Option<StreamEnd> {
         match self {
-            Self::Ready(end) | Self::Send(end) => end,
-            Self::DataSent(end, _) | Self::DataReceived(end) => Some(end),
+            Self::Ready(end) | Self::Send(end) => *end,
+            Self::DataSent(end, _) | Self::DataReceived(end) => Some(*end),
             Self::ResetSent { .. } | Self::ResetReceived { .. } => None,
         }
     }
 
     /// Returns the end that has to be sent, once all data has been sent.
-    pub(super) const fn owed_end(self) -> Option<StreamEnd> {
+    pub(super) const fn owed_end(&self) -> Option<StreamEnd> {
         match self {
-            Self::Ready(end) | Self::Send(end) => end,
-            Self::DataSent(end, Delivery::Owed) => Some(end),
+            Self::Ready(end) | Self::Send(end) => *end,
+            Self::DataSent(end, Delivery::Owed) => Some(*end),
             _ => None,
         }
     }
@@ -203,12 +203,12 @@ impl ReceiveState {
     }
 
     /// Returns whether this is a terminal state.
-    pub(super) const fn is_terminal(self) -> bool {
+    pub(super) const fn is_terminal(&self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)
     }
 
     /// Returns whether newly received data is still used.
-    pub(super) const fn takes_data(self) -> bool {
+    pub(super) const fn takes_data(&self) -> bool {
         matches!(self, Self::Receive | Self::SizeKnown)
     }
 }

@@ -98,6 +98,7 @@ impl Stream {
     /// Returns whether the application is waiting for data from the peer that is known to be due:
     /// later data was received, or the final size is known, or this endpoint has finished its
     /// request. On other streams it is unknown whether the peer has anything to send.
+    #[inline]
     pub(super) fn awaits_peer(&self) -> bool {
         let has_asked = self.send.as_deref().is_some_and(SendingPart::has_sent_end);
         self.receive
@@ -295,6 +296,7 @@ impl Table {
         let id = stream.id;
         let key = self.streams.insert(stream);
         self.keys.insert(id, key);
+        self.last = Some((id, key));
         key
     }
 
