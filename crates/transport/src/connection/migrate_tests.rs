@@ -1,6 +1,6 @@
 use clearway_wire::{ConnectionId, Frame, ResetToken, TransportErrorCode, frame};
 
-use super::super::tests::{CLIENT, SERVER, Wire, encoded, forge, from};
+use super::super::tests::{CLIENT, SERVER, Wire, address, encoded, forge, from};
 use super::*;
 use crate::address::Arrival;
 use crate::event::ConnectionError;
@@ -176,5 +176,28 @@ fn only_the_reset_token_of_the_id_in_use_counts() {
         let now = wire.now;
         wire.client().receive(now, from(SERVER), &mut datagram);
         assert_eq!(wire.client().is_closed(), is_in_use);
+    }
+}
+
+/// The port of an address that the peer probes.
+const PROBED: u16 = 6666;
+
+/// Only clients move on their own: a client retires the ID with which it has answered a server's
+/// challenge, and a server keeps that of an address to which the client may have moved. A client
+/// that kept such IDs could not migrate any more.
+#[test]
+fn only_a_server_keeps_the_connection_ids_of_probed_paths() {
+    let mut wire = Wire::new();
+    let now = wire.now;
+    for is_client in [true, false] {
+        let connection = if is_client { wire.client() } else { wire.server() };
+        let number =
+            connection.recovery.get_mut().next_packet_number(SpaceId::Application).unwrap();
+        connection.paths.on_datagram_received(from(PROBED), 1200);
+        connection.paths.on_probed(now, address(PROBED), number);
+        let id = connection.remote_ids.id_elsewhere(address(PROBED).into()).unwrap();
+        connection.release_connection_ids();
+        let next = connection.remote_ids.id_elsewhere(address(PROBED).into()).unwrap();
+        assert_eq!(next != id, is_client);
     }
 }

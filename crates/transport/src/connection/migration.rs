@@ -53,12 +53,13 @@ impl Connection {
         }
     }
 
-    /// Retires the connection IDs of abandoned paths once no path is being validated (§5.1.2).
+    /// Retires the connection IDs of abandoned paths once no path is being validated (§5.1.2). A
+    /// server never moves on its own, so a client needs only the IDs of paths that it uses itself.
     pub(super) fn release_connection_ids(&mut self) {
         if self.paths.is_settled() {
-            let paths = &self.paths;
-            let is_over = |address| !paths.holds(address) && !paths.may_be_left_for(address);
-            self.remote_ids.release(is_over);
+            let (paths, is_client) = (&self.paths, self.side.is_client());
+            let may_move = |address| !is_client && paths.may_be_left_for(address);
+            self.remote_ids.release(|address| !paths.holds(address) && !may_move(address));
         }
     }
 
