@@ -1,7 +1,7 @@
 //! Counters of the datagrams that a thread has forwarded, and of the datagrams that it has dropped,
 //! by reason.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use clearway_io::SharedCounters;
 
 /// Counters of one direction.
 ///
@@ -150,28 +150,20 @@ impl core::iter::Sum for Statistics {
     }
 }
 
-/// The counters in a form that one thread writes and others read. Neither ever waits for the other.
-#[derive(Debug)]
-pub(super) struct SharedStatistics([AtomicU64; COUNTERS]);
-
-impl Default for SharedStatistics {
-    fn default() -> Self {
-        Self(core::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
+/// The counters, stored so that one thread writes them and others read them.
+#[derive(Debug, Default)]
+pub(super) struct SharedStatistics(SharedCounters<COUNTERS>);
 
 impl SharedStatistics {
     pub(super) fn publish(&self, statistics: &Statistics) {
         let mut statistics = *statistics;
-        for (shared, value) in self.0.iter().zip(statistics.counters()) {
-            shared.store(*value, Ordering::Relaxed);
-        }
+        self.0.publish(statistics.counters().map(|value| &*value));
     }
 
     pub(super) fn read(&self) -> Statistics {
         let mut statistics = Statistics::default();
-        for (shared, value) in self.0.iter().zip(statistics.counters()) {
-            *value = shared.load(Ordering::Relaxed);
+        for (value, read) in statistics.counters().zip(self.0.read()) {
+            *value = read;
         }
         statistics
     }

@@ -1,5 +1,5 @@
+use crate::shared_counters::SharedCounters;
 use core::time::Duration;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use clearway_udp::Waited;
 
@@ -277,69 +277,44 @@ struct Parts<'a> {
     turns_by_duration: &'a mut [u64; ShardStatistics::TURN_DURATIONS.len() + 1],
 }
 
+impl<'a> Parts<'a> {
+    const LEN: usize =
+        COUNTERS + ShardStatistics::BATCH_SIZES.len() + ShardStatistics::TURN_DURATIONS.len() + 1;
+
+    fn all(self) -> impl Iterator<Item = &'a mut u64> {
+        let histograms = self.batches_by_size.iter_mut().chain(self.turns_by_duration);
+        self.counters.into_iter().chain(histograms)
+    }
+}
+
 impl core::iter::Sum for ShardStatistics {
     /// Returns the total of several shards.
     fn sum<I: Iterator<Item = Self>>(shards: I) -> Self {
         shards.fold(Self::default(), |mut sum, mut shard| {
-            let add = |sum: &mut u64, value: &u64| *sum = sum.saturating_add(*value);
-            let (sums, values) = (sum.parts(), shard.parts());
-            for (sum, value) in sums.counters.into_iter().zip(values.counters) {
-                add(sum, value);
-            }
-            for (sum, value) in sums.batches_by_size.iter_mut().zip(values.batches_by_size) {
-                add(sum, value);
-            }
-            for (sum, value) in sums.turns_by_duration.iter_mut().zip(values.turns_by_duration) {
-                add(sum, value);
+            for (sum, value) in sum.parts().all().zip(shard.parts().all()) {
+                *sum = sum.saturating_add(*value);
             }
             sum
         })
     }
 }
 
-/// The counters, stored so that one thread writes them and others read them without ever waiting
-/// for each other.
-#[derive(Debug)]
-pub(crate) struct SharedStatistics {
-    counters: [AtomicU64; COUNTERS],
-    batches_by_size: [AtomicU64; ShardStatistics::BATCH_SIZES.len()],
-    turns_by_duration: [AtomicU64; ShardStatistics::TURN_DURATIONS.len() + 1],
-}
-
-impl Default for SharedStatistics {
-    fn default() -> Self {
-        let zero = |_| AtomicU64::new(0);
-        Self {
-            counters: core::array::from_fn(zero),
-            batches_by_size: core::array::from_fn(zero),
-            turns_by_duration: core::array::from_fn(zero),
-        }
-    }
-}
+/// The counters, stored so that one thread writes them and others read them.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStatistics(SharedCounters<{ Parts::LEN }>);
 
 impl SharedStatistics {
     pub(crate) fn publish(&self, statistics: &ShardStatistics) {
         let mut statistics = *statistics;
-        self.pair(&mut statistics, |shared, value| shared.store(*value, Ordering::Relaxed));
+        self.0.publish(statistics.parts().all().map(|value| &*value));
     }
 
     pub(crate) fn read(&self) -> ShardStatistics {
         let mut statistics = ShardStatistics::default();
-        self.pair(&mut statistics, |shared, value| *value = shared.load(Ordering::Relaxed));
+        for (value, read) in statistics.parts().all().zip(self.0.read()) {
+            *value = read;
+        }
         statistics
-    }
-
-    fn pair(&self, statistics: &mut ShardStatistics, act: impl Fn(&AtomicU64, &mut u64)) {
-        let parts = statistics.parts();
-        for (shared, value) in self.counters.iter().zip(parts.counters) {
-            act(shared, value);
-        }
-        for (shared, value) in self.batches_by_size.iter().zip(parts.batches_by_size) {
-            act(shared, value);
-        }
-        for (shared, value) in self.turns_by_duration.iter().zip(parts.turns_by_duration) {
-            act(shared, value);
-        }
     }
 }
 
@@ -367,12 +342,8 @@ mod tests {
     #[test]
     fn what_is_published_is_read_and_added_up() {
         let mut statistics = ShardStatistics::default();
-        let parts = statistics.parts();
-        let counters = parts.counters.into_iter();
-        let all = counters.chain(parts.batches_by_size).chain(parts.turns_by_duration);
-        for (number, counter) in (1..).zip(all) {
-            *counter = number;
-        }
+        (1..).zip(statistics.parts().all()).for_each(|(number, counter)| *counter = number);
+        assert_eq!(statistics.parts().all().count(), Parts::LEN);
         let shared = SharedStatistics::default();
         shared.publish(&statistics);
         assert_eq!(shared.read(), statistics);
