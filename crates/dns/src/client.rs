@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clearway::{
     ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, WriteError,
 };
-use hickory_proto::op::{Message, MessageType, OpCode, Query};
+use hickory_proto::op::{Message, MessageType, Query};
 use hickory_proto::rr::RecordType;
 use tokio::time::timeout;
 
@@ -17,7 +17,9 @@ use crate::framing::FramingError;
 use crate::query_error::{ConnectError, QueryError};
 use crate::stream::{ReadFailure, read_message};
 use crate::violation::Violation;
-use crate::wire::{Layout, MAX_MESSAGE, QUERY_BLOCK, check_doq, decode, encode_query};
+use crate::wire::{
+    Layout, MAX_MESSAGE, QUERY_BLOCK, check_doq, decode, encode_query, is_replay_safe,
+};
 
 /// The default time limit of a query.
 const QUERY_TIME: Duration = Duration::from_secs(5);
@@ -108,9 +110,9 @@ impl Client {
         if question.as_ref().is_some_and(|it| transfers.contains(&it.query_type())) {
             return Err(QueryError::ZoneTransfer);
         }
-        let op_code = message.metadata.op_code;
+        let is_safe = is_replay_safe(&message);
         let octets = encode_query(message, 0, LAYOUT).map_err(QueryError::Encode)?;
-        let exchange = self.exchange(octets.into(), op_code);
+        let exchange = self.exchange(octets.into(), is_safe);
         let outcome = match timeout(self.query_time, exchange).await {
             Ok(Ok(octets)) => check(&octets, question.as_ref()).map_err(QueryError::Violation),
             Ok(Err(error)) => Err(error),
@@ -122,10 +124,11 @@ impl Client {
         outcome
     }
 
-    /// Sends the octets of a query on a new stream, and returns those of the response.
-    async fn exchange(&self, octets: Bytes, op_code: OpCode) -> Result<Bytes, QueryError> {
+    /// Sends the octets of a query on a new stream, and returns those of the response. A query that
+    /// is not safe to replay waits for the handshake.
+    async fn exchange(&self, octets: Bytes, is_safe: bool) -> Result<Bytes, QueryError> {
         let connection = &self.shared.connection;
-        if !matches!(op_code, OpCode::Query | OpCode::Notify) {
+        if !is_safe {
             connection.early_data_accepted().await;
         }
         let (send, recv) = connection.open_bi().await.map_err(QueryError::ConnectionLost)?;

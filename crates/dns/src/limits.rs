@@ -46,7 +46,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server does with a query in early data that is not safe to replay: one whose opcode is
+/// What a DoQ server does with a query in early data that is not safe to replay: one whose opcode is
 /// neither QUERY nor NOTIFY (RFC 9250 §4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 //! on the transport: message IDs, padding, and the length field.
 
 use hickory_proto::ProtoError;
-use hickory_proto::op::{Edns, Message};
+use hickory_proto::op::{Edns, Message, OpCode};
 use hickory_proto::rr::Name;
 use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncodable};
@@ -49,6 +49,12 @@ pub(crate) fn check_doq(message: &Message) -> Result<(), Violation> {
         true => Err(Violation::TcpKeepalive),
         false => Ok(()),
     }
+}
+
+/// Returns whether a query may be sent and processed in early data: its opcode is QUERY or NOTIFY
+/// (RFC 9250 §4.5).
+pub(crate) const fn is_replay_safe(query: &Message) -> bool {
+    matches!(query.metadata.op_code, OpCode::Query | OpCode::Notify)
 }
 
 /// Returns a name in wire form, without compression.

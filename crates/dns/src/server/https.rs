@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use clearway::http3::{self, Body, RecvBody};
+use clearway::http3::{self, Body, Early, RecvBody};
 use hickory_proto::op::MessageType;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -11,7 +11,7 @@ use http::{Method, Request, Response, StatusCode};
 use super::{Outcome, Server};
 use crate::handler::{Handler, Protocol};
 use crate::reply::Encoded;
-use crate::wire::decode;
+use crate::wire::{decode, is_replay_safe};
 
 /// The path of DoH queries.
 pub(crate) const PATH: &str = "/dns-query";
@@ -20,6 +20,10 @@ pub(crate) const MEDIA_TYPE: &str = "application/dns-message";
 
 impl<H: Handler> Server<H> {
     /// Responds to DoH queries to `/dns-query` of `server`, until it is shut down.
+    ///
+    /// In early data, only GET requests with the opcodes QUERY and NOTIFY are processed, whatever
+    /// the [`UnsafeEarlyQuery`](crate::UnsafeEarlyQuery) of the server is. Others get status 425
+    /// (Too Early, RFC 8470), after which clients repeat them.
     pub async fn serve_https(&self, server: &http3::Server) {
         let dns = self.clone();
         let service = move |request| {
@@ -30,6 +34,7 @@ impl<H: Handler> Server<H> {
     }
 
     async fn request(&self, request: Request<RecvBody>) -> Response<Body> {
+        let is_early = Early::is_in(&request);
         let octets = match self.query(request).await {
             Ok(octets) => octets,
             Err(status) => return refusal(status),
@@ -41,6 +46,10 @@ impl<H: Handler> Server<H> {
                 return refusal(StatusCode::BAD_REQUEST);
             }
         };
+        if is_early && !is_replay_safe(&query) {
+            self.shared.counters.too_early.add();
+            return refusal(StatusCode::TOO_EARLY);
+        }
         match self.process(query, None, Protocol::Https).await {
             Outcome::Reply(encoded) => response(encoded),
             Outcome::Abandoned => refusal(StatusCode::INTERNAL_SERVER_ERROR),

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use clearway::{Connecting, Connection, Endpoint, RecvStream, SendStream};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
+use hickory_proto::op::{Message, MessageType, ResponseCode};
 use tokio::time::timeout;
 
 use super::{Outcome, Server};
@@ -17,7 +17,7 @@ use crate::limits::UnsafeEarlyQuery;
 use crate::reply::Asked;
 use crate::stream::{ReadFailure, read_message};
 use crate::violation::Violation;
-use crate::wire::{check_doq, decode};
+use crate::wire::{check_doq, decode, is_replay_safe};
 
 /// The reason why a server closes a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,8 +178,7 @@ impl<H: Handler> Session<H> {
     }
 
     async fn respond(&self, query: Message) -> Outcome {
-        let is_safe = matches!(query.metadata.op_code, OpCode::Query | OpCode::Notify);
-        if !is_safe && self.is_handshaking() {
+        if !is_replay_safe(&query) && self.is_handshaking() {
             match self.server.shared.unsafe_early {
                 UnsafeEarlyQuery::Refuse => return self.refuse_early(query),
                 UnsafeEarlyQuery::Wait => {
