@@ -59,9 +59,13 @@ pub struct ExtendedError {
 impl ExtendedError {
     /// Creates an error with a text, which is truncated to 200 octets.
     pub fn new(info: ErrorInfo, text: impl Into<String>) -> Self {
-        let mut text = text.into();
-        text.truncate(boundary(&text, MAX_TEXT));
-        Self { code: info.code(), text }
+        Self { code: info.code(), text: text.into() }.truncated()
+    }
+
+    /// Truncates the text to 200 octets.
+    pub(crate) fn truncated(mut self) -> Self {
+        self.text.truncate(boundary(&self.text, MAX_TEXT));
+        self
     }
 
     /// Returns the first Extended DNS Error of a message, if any.

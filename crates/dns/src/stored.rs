@@ -17,7 +17,8 @@ pub(crate) struct Stored {
     pub(crate) ttl: u32,
     /// The upper bits of an extended response code.
     pub(crate) code_high: u8,
-    /// The reason for the response code, from the upstream server.
+    /// The reason for the response code, from the upstream server, with at most 200 octets of text:
+    /// responses have room for it, even truncated ones over UDP.
     pub(crate) extended_error: Option<ExtendedError>,
 }
 
@@ -26,6 +27,7 @@ impl Stored {
     pub(crate) fn new(mut message: Message, ttl: u32) -> Result<Self, ProtoError> {
         let edns = message.edns.take();
         let extended_error = edns.as_ref().and_then(ExtendedError::of);
+        let extended_error = extended_error.map(ExtendedError::truncated);
         let code_high = message.metadata.response_code.high();
         let body = message.to_vec()?.into_boxed_slice();
         let ttls = ttl_offsets(&body)?.into_boxed_slice();

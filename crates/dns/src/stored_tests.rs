@@ -1,6 +1,7 @@
 use std::net::Ipv4Addr;
 
 use hickory_proto::op::{MessageType, OpCode, ResponseCode};
+use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::rdata::{A, CNAME, TXT};
 use hickory_proto::rr::{RData, Record, RecordType};
 
@@ -52,4 +53,16 @@ fn a_response_keeps_its_code_and_the_reason_for_it() {
     stored.write(&mut out, 0);
     assert!(decode(&out).unwrap().edns.is_none());
     assert!(stored.size() > out.len());
+}
+
+#[test]
+fn the_text_of_an_upstream_server_is_truncated() {
+    let mut edns = default_edns();
+    // Each of these octets becomes a replacement character of three octets.
+    let data = [&[0, 18][..], &[0xff; 30_000]].concat();
+    edns.options_mut().insert(EdnsOption::Unknown(15, data));
+    let mut message = response();
+    message.set_edns(edns);
+    let error = Stored::new(message, 5).unwrap().extended_error.unwrap();
+    assert_eq!((error.code, error.text.len()), (18, 198));
 }
