@@ -1,6 +1,6 @@
 //! The questions that are sent to upstream servers.
 
-use hickory_proto::op::{Message, MessageType, Query};
+use hickory_proto::op::{Message, MessageType, OpCode, Query};
 
 use crate::violation::Violation;
 use crate::wire::{decode, default_edns, name_octets};
@@ -72,11 +72,53 @@ impl Question {
         if response.metadata.message_type != MessageType::Response {
             return Err(Violation::WrongDirection);
         }
+        if response.metadata.op_code != OpCode::Query {
+            return Err(Violation::WrongQuestion);
+        }
         match response.queries.as_slice() {
             [query] if *query == self.query => Ok(response),
             // Some servers omit the question of a response such as REFUSED.
             [] if response.answers.is_empty() => Ok(response),
             _ => Err(Violation::WrongQuestion),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hickory_proto::rr::{Name, RecordType};
+
+    use super::*;
+
+    fn question() -> Question {
+        let name = Name::from_ascii("www.example.").unwrap();
+        Question::recursive(Query::query(name, RecordType::A))
+    }
+
+    /// Returns the outcome of receiving a response that differs from the correct one.
+    fn receive(change: impl FnOnce(&mut Message)) -> Result<(), Violation> {
+        let mut response = question().message();
+        response.metadata.id = 7;
+        response.metadata.message_type = MessageType::Response;
+        change(&mut response);
+        question().response(&response.to_vec().unwrap(), 7).map(drop)
+    }
+
+    #[test]
+    fn a_response_matches_its_query() {
+        assert_eq!(receive(|_| {}), Ok(()));
+        // For example REFUSED.
+        assert_eq!(receive(|response| response.queries.clear()), Ok(()));
+        assert_eq!(receive(|response| response.metadata.id = 8), Err(Violation::NonzeroId));
+        let query = |response: &mut Message| response.metadata.message_type = MessageType::Query;
+        assert_eq!(receive(query), Err(Violation::WrongDirection));
+        let update = |response: &mut Message| response.metadata.op_code = OpCode::Update;
+        assert_eq!(receive(update), Err(Violation::WrongQuestion));
+        let other = |response: &mut Message| {
+            response.queries[0].set_query_type(RecordType::AAAA);
+        };
+        assert_eq!(receive(other), Err(Violation::WrongQuestion));
+        let two = |response: &mut Message| response.queries.push(response.queries[0].clone());
+        assert_eq!(receive(two), Err(Violation::WrongQuestion));
     }
 }
