@@ -8,13 +8,14 @@ use std::time::Duration;
 use clearway::rustls::{self, crypto::aws_lc_rs::default_provider};
 use clearway::{Endpoint, VarInt, http3};
 use clearway_dns::hickory_proto::op::{Message, OpCode, ResponseCode};
+use clearway_dns::hickory_proto::rr::rdata::opt::EdnsCode;
 use clearway_dns::hickory_proto::rr::{DNSClass, RecordType};
 use clearway_dns::{
-    Answer, Client, ExtendedError, Forwarder, ForwarderConfig, ForwarderError, Handler, Request,
-    Server,
+    Answer, Client, ExtendedError, Forwarder, ForwarderConfig, ForwarderError, Handler,
+    HealthWatch, Request, Server,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::local::{listen, many};
@@ -45,17 +46,21 @@ struct Forwarding {
     _endpoint: Endpoint,
 }
 
+/// Starts a forwarder whose time limits do not expire on a busy machine.
 async fn forwarding(site: &Site, upstreams: &[String]) -> Forwarding {
-    let mut config = ForwarderConfig::with_roots(site.roots()).unwrap();
-    config.attempt_time = Duration::from_millis(500);
-    forwarding_with(site, upstreams, config).await
+    forwarding_within(site, upstreams, Duration::from_secs(4)).await
 }
 
-async fn forwarding_with(site: &Site, upstreams: &[String], config: ForwarderConfig) -> Forwarding {
+/// Starts a forwarder that tries the next upstream server after this time.
+async fn forwarding_within(site: &Site, upstreams: &[String], attempt: Duration) -> Forwarding {
+    let mut config = ForwarderConfig::with_roots(site.roots()).unwrap();
+    config.attempt_time = attempt;
+    config.query_time = Duration::from_secs(9);
     let upstreams = upstreams.iter().map(|url| url.parse().unwrap());
     let forwarder = Forwarder::new(upstreams, config).unwrap();
     let endpoint = site.serve(&Server::new(forwarder.clone()));
     let client = site.connect(endpoint.local_address()).await;
+    let client = client.with_query_time(Duration::from_secs(20));
     Forwarding { forwarder, client, _endpoint: endpoint }
 }
 
@@ -82,24 +87,38 @@ async fn serve_tls(site: &Site, tcp: SocketAddr) -> SocketAddr {
     address
 }
 
+/// The upstream protocols.
+const SCHEMES: [&str; 5] = ["quic", "https", "tls", "tcp", "udp"];
+
+/// Starts a server for an upstream protocol. Returns its URL, and its endpoint if that would shut
+/// down otherwise.
+async fn serve<H: Handler>(
+    site: &Site,
+    server: Server<H>,
+    scheme: &str,
+) -> (String, Option<Endpoint>) {
+    let mut endpoint = None;
+    let address = match scheme {
+        "quic" => endpoint.insert(site.serve(&server)).local_address(),
+        "https" => {
+            let http = http3::Server::bind(loopback(), site.server()).unwrap();
+            let address = http.local_address();
+            tokio::spawn(async move { server.serve_https(&http).await });
+            address
+        }
+        "tls" => serve_tls(site, listen(&server).await).await,
+        _ => listen(&server).await,
+    };
+    (url(address, scheme), endpoint)
+}
+
 #[tokio::test]
 async fn every_upstream_protocol_is_used_and_responses_are_cached() {
     let site = Site::new();
-    for scheme in ["quic", "https", "tls", "tcp", "udp"] {
+    for scheme in SCHEMES {
         let (server, count) = counting();
-        let mut endpoint = None;
-        let upstream = match scheme {
-            "quic" => endpoint.insert(site.serve(&server)).local_address(),
-            "https" => {
-                let http = http3::Server::bind(loopback(), site.server()).unwrap();
-                let address = http.local_address();
-                tokio::spawn(async move { server.serve_https(&http).await });
-                address
-            }
-            "tls" => serve_tls(&site, listen(&server).await).await,
-            _ => listen(&server).await,
-        };
-        let forwarding = forwarding(&site, &[url(upstream, scheme)]).await;
+        let (upstream, _endpoint) = serve(&site, server, scheme).await;
+        let forwarding = forwarding(&site, &[upstream]).await;
         let ask = |name| forwarding.client.query(query(name));
         let (first, second) = tokio::join!(ask("a.example."), ask("b.example."));
         for (response, name) in [(first, "a.example."), (second, "b.example.")] {
@@ -116,6 +135,30 @@ async fn every_upstream_protocol_is_used_and_responses_are_cached() {
         assert_eq!((statistics.hits, statistics.misses, statistics.failures), (1, 2, 0));
         let upstream = &statistics.upstreams[0];
         assert_eq!((upstream.queries, upstream.failures, upstream.is_up), (2, 0, true));
+    }
+}
+
+/// RFC 8467 §4.1: to 128 octets, only over encrypted protocols.
+#[tokio::test]
+async fn encrypted_queries_to_upstream_servers_are_padded() {
+    let site = Site::new();
+    for scheme in SCHEMES {
+        let (sender, mut queries) = mpsc::unbounded_channel();
+        let server = Server::new(move |request: Request| {
+            sender.send(request.message().clone()).unwrap();
+            async move { address(&request) }
+        });
+        let (upstream, _endpoint) = serve(&site, server, scheme).await;
+        let forwarding = forwarding(&site, &[upstream]).await;
+        forwarding.client.query(query("www.example.")).await.unwrap();
+        let message = queries.recv().await.unwrap();
+        let is_encrypted = matches!(scheme, "quic" | "https" | "tls");
+        assert_eq!(message.to_vec().unwrap().len() == 128, is_encrypted, "{scheme}");
+        let edns = message.edns.unwrap();
+        assert_eq!(edns.option(EdnsCode::Padding).is_some(), is_encrypted, "{scheme}");
+        if matches!(scheme, "quic" | "https") {
+            assert_eq!(message.metadata.id, 0);
+        }
     }
 }
 
@@ -176,12 +219,82 @@ async fn the_next_upstream_is_used_when_the_first_one_dies() {
     let counts = || [&first_count, &second_count].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counts(), [1, 0]);
     dying.close(VarInt::ZERO, b"");
-    drop(dying);
+    // Also closes the socket.
+    dying.halt();
     ask("b.example.").await;
     ask("c.example.").await;
     assert_eq!(counts(), [1, 2]);
     let statistics = forwarding.forwarder.statistics();
     assert!(statistics.upstreams[0].failures >= 1 && statistics.upstreams[1].is_up);
+}
+
+/// Waits for a change in the health of an upstream server.
+async fn changed(health: &mut HealthWatch) {
+    let changed = tokio::time::timeout(Duration::from_secs(30), health.changed());
+    assert!(changed.await.expect("the health changes"));
+}
+
+#[tokio::test]
+async fn a_silent_upstream_is_down_after_three_queries() {
+    let site = Site::new();
+    // Its connections are established, but nobody reads from them.
+    let silent = TcpListener::bind(loopback()).await.unwrap();
+    let (server, count) = counting();
+    let endpoint = site.serve(&server);
+    let urls = [url(silent.local_addr().unwrap(), "tcp"), url(endpoint.local_address(), "quic")];
+    let forwarding = forwarding_within(&site, &urls, Duration::from_secs(1)).await;
+    let ask = async |name| {
+        let response = forwarding.client.query(query(name)).await.unwrap();
+        assert_eq!(response.metadata.response_code, ResponseCode::NoError);
+    };
+    tokio::join!(ask("a.example."), ask("b.example."), ask("c.example."));
+    let upstream = || forwarding.forwarder.statistics().upstreams[0].clone();
+    assert!(upstream().failures >= 3 && !upstream().is_up);
+    assert_eq!(upstream().last_error.as_deref(), Some("no response in time"));
+    // Only probes go there now.
+    ask("d.example.").await;
+    assert_eq!(upstream().queries - upstream().probes, 3);
+    assert_eq!(count.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn an_upstream_that_responds_to_a_probe_is_used_again() {
+    let site = Site::new();
+    let ((first, first_count), (second, second_count)) = (counting(), counting());
+    let listener = TcpListener::bind(loopback()).await.unwrap();
+    let endpoint = site.serve(&second);
+    let urls = [url(listener.local_addr().unwrap(), "tcp"), url(endpoint.local_address(), "quic")];
+    let (recover, mut recovered) = oneshot::channel();
+    tokio::spawn(async move {
+        // Closes all connections until it recovers.
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => drop(accepted.unwrap()),
+                _ = &mut recovered => break,
+            }
+        }
+        first.serve_tcp(listener).await;
+    });
+    let forwarding = forwarding(&site, &urls).await;
+    let mut health = forwarding.forwarder.watch_health();
+    let ask = async |name| {
+        let response = forwarding.client.query(query(name)).await.unwrap();
+        assert_eq!(response.metadata.response_code, ResponseCode::NoError);
+    };
+    let counts = || [&first_count, &second_count].map(|count| count.load(Ordering::Relaxed));
+    for name in ["a.example.", "b.example.", "c.example."] {
+        ask(name).await;
+    }
+    assert_eq!(counts(), [0, 3]);
+    changed(&mut health).await;
+    assert!(!forwarding.forwarder.statistics().upstreams[0].is_up);
+    recover.send(()).unwrap();
+    changed(&mut health).await;
+    let upstream = &forwarding.forwarder.statistics().upstreams[0];
+    assert!(upstream.is_up && upstream.probes >= 1);
+    let probes = first_count.load(Ordering::Relaxed);
+    ask("d.example.").await;
+    assert_eq!(counts(), [probes + 1, 3]);
 }
 
 #[tokio::test]

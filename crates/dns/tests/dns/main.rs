@@ -1,5 +1,6 @@
 //! Tests of clients, servers and forwarders over loopback.
 
+mod client;
 mod early;
 mod forwarder;
 mod https;

@@ -16,7 +16,7 @@ fn response(name: &str) -> Message {
 }
 
 /// A connection between a client and a simulated server, which the test controls.
-async fn pair() -> (Client, Connection) {
+pub(crate) async fn pair() -> (Client, Connection) {
     let site = Site::new();
     // A query of more than 8 KiB cannot arrive before the test reads it.
     let transport = TransportConfig::builder()
