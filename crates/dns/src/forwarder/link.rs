@@ -10,6 +10,7 @@ mod udp;
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hickory_proto::op::Message;
 
@@ -107,7 +108,24 @@ impl Link {
 
     /// Sends a question, and returns the response. If the connection has ended since the last
     /// question, establishes a new one.
+    ///
+    /// Some servers (CoreDNS over QUIC and HTTP/3) truncate responses to the EDNS payload size even
+    /// on connections that carry messages of any size. They are queried again with a larger one.
     pub(crate) async fn exchange(
+        &self,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Message, LinkError> {
+        let begun = Instant::now();
+        let response = self.exchange_once(question, limit).await?;
+        if !response.metadata.truncation || matches!(self, Self::Udp(_)) {
+            return Ok(response);
+        }
+        let remaining = limit.saturating_sub(begun.elapsed());
+        self.exchange_once(&question.with_max_payload(), remaining).await
+    }
+
+    async fn exchange_once(
         &self,
         question: &Question,
         limit: Duration,

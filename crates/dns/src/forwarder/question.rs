@@ -3,7 +3,7 @@
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 
 use crate::violation::Violation;
-use crate::wire::{decode, default_edns, name_octets};
+use crate::wire::{PAYLOAD, decode, default_edns, name_octets};
 
 /// A query without its client-specific parts: the ID, the EDNS options, and the spelling of the
 /// name.
@@ -13,6 +13,8 @@ pub(crate) struct Question {
     recursion_desired: bool,
     checking_disabled: bool,
     dnssec_ok: bool,
+    /// The EDNS payload size, which is not part of the key.
+    payload: u16,
 }
 
 /// The key of a question in the cache. Equal questions have equal keys.
@@ -27,12 +29,24 @@ impl Question {
             recursion_desired: message.metadata.recursion_desired,
             checking_disabled: message.metadata.checking_disabled,
             dnssec_ok: message.edns.as_ref().is_some_and(|edns| edns.flags().dnssec_ok),
+            payload: PAYLOAD,
         })
     }
 
     /// Creates the question of a recursive query.
     pub(crate) const fn recursive(query: Query) -> Self {
-        Self { query, recursion_desired: true, checking_disabled: false, dnssec_ok: false }
+        Self {
+            query,
+            recursion_desired: true,
+            checking_disabled: false,
+            dnssec_ok: false,
+            payload: PAYLOAD,
+        }
+    }
+
+    /// Returns the same question with the largest EDNS payload size.
+    pub(crate) fn with_max_payload(&self) -> Self {
+        Self { payload: u16::MAX, ..self.clone() }
     }
 
     pub(crate) const fn query(&self) -> &Query {
@@ -58,6 +72,7 @@ impl Question {
         message.metadata.authentic_data = true;
         message.add_query(self.query.clone());
         let mut edns = default_edns();
+        edns.set_max_payload(self.payload);
         edns.set_dnssec_ok(self.dnssec_ok);
         message.set_edns(edns);
         message

@@ -171,6 +171,29 @@ async fn a_truncated_response_is_asked_for_again_over_tcp() {
     assert_eq!(response.answers.len(), 100);
 }
 
+/// Truncates long responses to the EDNS payload size, whatever the protocol.
+async fn truncating(request: Request) -> Message {
+    let payload = request.message().edns.as_ref().unwrap().max_payload();
+    if payload == u16::MAX {
+        return many(request).await;
+    }
+    let mut response = request.response(ResponseCode::NoError);
+    response.metadata.truncation = true;
+    response
+}
+
+#[tokio::test]
+async fn a_response_truncated_on_a_connection_is_queried_again_without_limit() {
+    let site = Site::new();
+    for scheme in ["quic", "https", "tls", "tcp"] {
+        let (upstream, _endpoint) = serve(&site, Server::new(truncating), scheme).await;
+        let forwarding = forwarding(&site, &[upstream]).await;
+        let response = forwarding.client.query(query("www.example.")).await.unwrap();
+        assert_eq!(response.answers.len(), 100, "{scheme}");
+        assert!(!response.metadata.truncation);
+    }
+}
+
 #[tokio::test]
 async fn equal_queries_at_the_same_time_are_one() {
     let site = Site::new();
