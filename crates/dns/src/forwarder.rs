@@ -27,7 +27,8 @@ pub use backend::UpstreamStatistics;
 use cache::{Cache, lifetime};
 use in_flight::InFlight;
 use link::{Dialer, LinkError};
-use question::{Key, Question};
+use question::Key;
+pub(crate) use question::Question;
 
 /// The configuration of a [`Forwarder`].
 #[derive(Clone, Debug)]

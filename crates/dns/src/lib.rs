@@ -60,6 +60,8 @@ mod code;
 mod extended_error;
 mod forwarder;
 mod framing;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handler;
 mod limits;
 mod query_error;

@@ -6,8 +6,11 @@ use hickory_proto::ProtoError;
 use hickory_proto::op::{Edns, Message, OpCode};
 use hickory_proto::rr::rdata::opt::EdnsCode;
 
+use crate::handler::Protocol;
 use crate::stored::Stored;
-use crate::wire::{HEADER, Layout, TYPE_AND_CLASS, default_edns, name_octets};
+use crate::wire::{
+    HEADER, Layout, MAX_MESSAGE, RESPONSE_BLOCK, TYPE_AND_CLASS, default_edns, name_octets,
+};
 
 /// Bits of the third and fourth octet of the header.
 const QR: u8 = 0x80;
@@ -88,8 +91,20 @@ impl Asked {
         }
     }
 
+    /// Returns the layout of the response. Over UDP, it has at most `udp_payload` octets.
+    pub(crate) fn layout(&self, protocol: Protocol, udp_payload: u16) -> Layout {
+        Layout {
+            is_prefixed: matches!(protocol, Protocol::Quic | Protocol::Tcp),
+            block: protocol.is_encrypted().then_some(RESPONSE_BLOCK),
+            limit: match protocol {
+                Protocol::Udp => self.udp_limit(udp_payload),
+                _ => MAX_MESSAGE,
+            },
+        }
+    }
+
     /// Returns the maximum size of a UDP response (RFC 6891 §6.2.5).
-    pub(crate) fn udp_limit(&self, maximum: u16) -> usize {
+    fn udp_limit(&self, maximum: u16) -> usize {
         let payload = self.edns.map_or(512, |edns| edns.payload.max(512));
         usize::from(payload.min(maximum))
     }

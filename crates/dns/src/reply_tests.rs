@@ -6,7 +6,7 @@ use hickory_proto::rr::{Name, RData, Record, RecordType};
 
 use super::*;
 use crate::extended_error::{ErrorInfo, ExtendedError};
-use crate::wire::{MAX_MESSAGE, RESPONSE_BLOCK, decode};
+use crate::wire::decode;
 
 const PLAIN: Layout = Layout { is_prefixed: false, block: None, limit: MAX_MESSAGE };
 const PADDED: Layout =

@@ -17,7 +17,8 @@ use tokio::sync::Semaphore;
 use crate::handler::{Handler, Protocol, Request};
 use crate::limits::{Limits, UnsafeEarlyQuery};
 use crate::reply::{Answer, Asked, Encoded};
-use crate::wire::{Layout, MAX_MESSAGE, RESPONSE_BLOCK};
+#[cfg(fuzzing)]
+pub(crate) use https::parameter;
 use statistics::Counters;
 pub use statistics::ServerStatistics;
 
@@ -128,7 +129,7 @@ impl<H: Handler> Server<H> {
             return Outcome::Overload;
         };
         let asked = Asked::by(&query);
-        let layout = self.layout(&asked, protocol);
+        let layout = asked.layout(protocol, shared.limits.udp_payload);
         let request = Request::new(query, client, protocol);
         let answer = match unanswerable(&request) {
             Some(response) => response.into(),
@@ -165,17 +166,6 @@ impl<H: Handler> Server<H> {
             }
         }
     }
-
-    fn layout(&self, asked: &Asked, protocol: Protocol) -> Layout {
-        Layout {
-            is_prefixed: matches!(protocol, Protocol::Quic | Protocol::Tcp),
-            block: protocol.is_encrypted().then_some(RESPONSE_BLOCK),
-            limit: match protocol {
-                Protocol::Udp => asked.udp_limit(self.shared.limits.udp_payload),
-                _ => MAX_MESSAGE,
-            },
-        }
-    }
 }
 
 /// Returns the response to a query that no handler can answer: one with an unknown EDNS version (RFC
@@ -186,7 +176,7 @@ fn unanswerable(request: &Request) -> Option<Message> {
 }
 
 /// Returns the FORMERR response to a malformed query, if its header can be read.
-fn format_error(octets: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn format_error(octets: &[u8]) -> Option<Vec<u8>> {
     let header = Header::read(&mut BinDecoder::new(octets)).ok()?;
     if header.metadata.message_type == MessageType::Response {
         return None;

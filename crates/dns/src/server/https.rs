@@ -81,7 +81,7 @@ impl<H: Handler> Server<H> {
 }
 
 /// Decodes the message in the parameter `dns` of a GET request (RFC 8484 §4.1).
-fn parameter(query: &str, limit: usize) -> Result<Bytes, StatusCode> {
+pub(crate) fn parameter(query: &str, limit: usize) -> Result<Bytes, StatusCode> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("dns="));
     let value = value.ok_or(StatusCode::BAD_REQUEST)?;
     // Four characters for three octets.

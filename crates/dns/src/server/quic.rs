@@ -193,7 +193,7 @@ impl<H: Handler> Session<H> {
     fn refuse_early(&self, query: Message) -> Outcome {
         self.server.shared.counters.too_early.add();
         let asked = Asked::by(&query);
-        let layout = self.server.layout(&asked, Protocol::Quic);
+        let layout = asked.layout(Protocol::Quic, self.server.shared.limits.udp_payload);
         let request = Request::new(query, None, Protocol::Quic);
         let reason = ExtendedError::new(ErrorInfo::TooEarly, "");
         let answer = request.failure(ResponseCode::Refused, &reason);
