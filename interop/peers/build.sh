@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go quic-go-masque connect-ip-go aioquic
-# (default: all)
+# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go quic-go-masque connect-ip-go coredns
+# aioquic (default: all)
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, a missing toolchain or a
 # failed build is an error, not a reason to skip that peer, and peers in Rust are built with little optimization, since
 # nothing is measured.
@@ -43,7 +43,7 @@ missing() {
             elif ! have git; then echo "no git"
             elif ! have_libclang; then echo "no libclang"
             fi ;;
-        quic-go | quic-go-masque | connect-ip-go) have go || echo "no go" ;;
+        quic-go | quic-go-masque | connect-ip-go | coredns) have go || echo "no go" ;;
         aioquic)
             if ! have python3; then echo "no python3"
             elif ! have_venv; then echo "no python3-venv"
@@ -115,13 +115,14 @@ build_python() {
             "$venv/bin/pip" install --quiet --requirement "$here/aioquic/requirements.txt" &&
             cp "$here/aioquic/requirements.txt" "$venv/requirements.txt" || return 1
     fi
-    wrap aioquic peer.py && wrap aioquic-masque connect_udp.py && wrap curl-cffi curl.py && wrap https-server https_server.py
+    wrap aioquic peer.py && wrap aioquic-masque connect_udp.py && wrap curl-cffi curl.py && wrap https-server https_server.py &&
+        wrap dnspython dns_client.py
 }
 
 build() {
     case $1 in
         quinn | tokio-quiche | s2n-quic) build_cargo "$1" ;;
-        quic-go | quic-go-masque | connect-ip-go) build_go "$1" ;;
+        quic-go | quic-go-masque | connect-ip-go | coredns) build_go "$1" ;;
         aioquic) build_python ;;
     esac
 }
@@ -131,7 +132,7 @@ skip() {
     [ "${CI:-}" != true ] || failed=1
 }
 
-[ $# -gt 0 ] || set -- quinn quic-go quic-go-masque connect-ip-go aioquic s2n-quic tokio-quiche
+[ $# -gt 0 ] || set -- quinn quic-go quic-go-masque connect-ip-go coredns aioquic s2n-quic tokio-quiche
 # Only one at a time builds into a folder.
 if have flock; then
     exec 9>"$out/.lock"

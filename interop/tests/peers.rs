@@ -1,10 +1,11 @@
 //! Tests downloads of 10 MB between `clearway` and other stacks in both roles, compares the files
 //! byte for byte, and checks that `clearway` can read the traces written by these stacks. The
-//! module `masque` tests tunnels.
+//! module `masque` tests tunnels, and the module `dns` tests `clearway dns`.
 //!
 //! `cargo xtask test --peers` builds the peers and passes their location. A peer that could not be
 //! built (no toolchain) is skipped with a message; in CI, a missing peer is a failure.
 
+mod dns;
 mod masque;
 mod support;
 

@@ -25,7 +25,7 @@ pub(crate) struct Peer {
 /// A server, or a relay in front of it; terminated when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// The address that the server or relay listens on.
+    /// The address that the server or relay listens on; the first one if there are several.
     pub(crate) address: String,
 }
 
@@ -221,25 +221,24 @@ impl Server {
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
 
+    /// Starts a server that prints the URLs of its sockets on standard output. Returns it with
+    /// these URLs.
+    pub(crate) fn start_with_sockets(command: &mut Command, count: usize) -> (Self, Vec<String>) {
+        command.stdout(Stdio::piped());
+        let output = |child: &mut Child| child.stdout.take().map(|it| Box::new(it) as _);
+        let (child, lines) = await_listening(command, count, output);
+        let urls = lines.iter().filter_map(|line| listening_in(line)).map(str::to_owned);
+        let address = address_in(&lines[0]).expect("an address");
+        (Self { child, address }, urls.collect())
+    }
+
     /// Starts `command`, and waits for the output line that contains the address it listens on.
     fn await_address(
         command: &mut Command,
         output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
     ) -> Self {
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let output = output(&mut child).expect("the output is piped");
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        let address = lines.filter_map(|line| address_in(&line)).next();
-        match address {
-            Some(address) => Self { child, address },
-            None => {
-                let _ = child.kill();
-                panic!(
-                    "{command:?} did not print the address that it listens on: {:?}",
-                    child.wait()
-                );
-            }
-        }
+        let (child, lines) = await_listening(command, 1, output);
+        Self { child, address: address_in(&lines[0]).expect("an address") }
     }
 }
 
@@ -252,13 +251,37 @@ impl Drop for Server {
     }
 }
 
-/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS`, `relaying ADDRESS`,
-/// `proxy at https://ADDRESS`, or `tunnel through ADDRESS: …`.
-fn address_in(line: &str) -> Option<String> {
+/// Starts `command`, and waits for this many output lines that contain an address it listens on.
+fn await_listening(
+    command: &mut Command,
+    count: usize,
+    output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
+) -> (Child, Vec<String>) {
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = output(&mut child).expect("the output is piped");
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    let lines = lines.filter(|line| listening_in(line).is_some()).take(count);
+    let lines: Vec<_> = lines.collect();
+    if lines.len() < count {
+        let _ = child.kill();
+        panic!("{command:?} did not print where it listens: {lines:?}, {:?}", child.wait());
+    }
+    (child, lines)
+}
+
+/// Parses the address or URL from `listening ADDRESS`, `listening on URL`, `relaying ADDRESS`,
+/// `proxy at URL`, or `tunnel through ADDRESS: …`.
+fn listening_in(line: &str) -> Option<&str> {
     const BEGINNINGS: [&str; 4] = ["listening ", "relaying ", "proxy at ", "tunnel through "];
     let rest = BEGINNINGS.into_iter().find_map(|beginning| line.strip_prefix(beginning))?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);
-    let rest = rest.strip_prefix("https://").unwrap_or(rest);
-    let address = rest.split([' ', '/']).next()?.trim_end_matches(':');
+    rest.split(' ').next()
+}
+
+/// Parses the address from a line that contains an address or a URL.
+fn address_in(line: &str) -> Option<String> {
+    let listening = listening_in(line)?;
+    let address = listening.split_once("://").map_or(listening, |(_, address)| address);
+    let address = address.split('/').next()?.trim_end_matches(':');
     Some(address.replace("localhost", "127.0.0.1"))
 }
