@@ -8,13 +8,15 @@
 //!
 //! A [`Proxy`] responds to the requests of an [`http3::Server`](crate::http3::Server): it checks the
 //! client and the target, opens a socket, and relays. IP tunnels need an address pool and a device
-//! ([`IpOptions`]), which all tunnels share through an [`IpRouter`]. For other decisions, use
-//! [`request::TunnelRequest::parse`], [`relay_udp`], [`relay_ip`] and [`relay_tcp`].
+//! ([`IpOptions`]), which all tunnels share through an [`IpRouter`]. [`Proxy::statistics`] returns
+//! counts for metrics. For other decisions, use [`request::TunnelRequest::parse`], [`relay_udp`],
+//! [`relay_ip`] and [`relay_tcp`].
 //!
 //! Both endpoints need [`Config::datagrams`](crate::http3::Config::datagrams), and
 //! [`transport_config`], whose first datagrams are large enough for the 1200 bytes of a QUIC
 //! handshake inside of the tunnel, and for the 1280 bytes that an IPv6 link needs (RFC 9484 §7.1).
 
+mod counters;
 mod device;
 mod error;
 mod ip_end;
@@ -35,6 +37,7 @@ pub use clearway_masque::{
     QueueLimits, TunnelKind, UriTemplate, auth, ip, limits, policy, pool, proxy_status, request,
     target, udp,
 };
+pub use counters::{ProxyStatistics, TunnelStatistics};
 pub use device::IpDevice;
 pub use error::{RelayEnd, TunnelError};
 pub use ip_relay::{IpRelayOptions, IpRules, Verdict, relay_ip};

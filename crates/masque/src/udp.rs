@@ -84,6 +84,43 @@ pub enum DropReason {
     QueueFull,
     /// The stream was aborted.
     Aborted,
+    /// A bandwidth limit was reached.
+    Bandwidth,
+    /// The target has not answered yet ([`UnansweredGuard`](crate::limits::UnansweredGuard)).
+    Unanswered,
+    /// The socket or the stream had no room, or the system refused to send the datagram, for
+    /// example because the path does not carry this size.
+    NotSent,
+}
+
+impl DropReason {
+    /// All reasons.
+    pub const ALL: [Self; 9] = [
+        Self::UnknownContext,
+        Self::TooLargeForPath,
+        Self::TooLargeForDatagram,
+        Self::TooLong,
+        Self::QueueFull,
+        Self::Aborted,
+        Self::Bandwidth,
+        Self::Unanswered,
+        Self::NotSent,
+    ];
+
+    /// Returns the name of the reason in metrics, such as `queue_full`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownContext => "unknown_context",
+            Self::TooLargeForPath => "too_large_for_path",
+            Self::TooLargeForDatagram => "too_large_for_datagram",
+            Self::TooLong => "too_long",
+            Self::QueueFull => "queue_full",
+            Self::Aborted => "aborted",
+            Self::Bandwidth => "bandwidth",
+            Self::Unanswered => "unanswered",
+            Self::NotSent => "not_sent",
+        }
+    }
 }
 
 impl fmt::Display for DropReason {
@@ -95,6 +132,9 @@ impl fmt::Display for DropReason {
             Self::TooLong => "longer than a UDP payload can be",
             Self::QueueFull => "queue full",
             Self::Aborted => "the stream was aborted",
+            Self::Bandwidth => "bandwidth limit reached",
+            Self::Unanswered => "no answer from the target yet",
+            Self::NotSent => "could not be sent",
         })
     }
 }
@@ -154,6 +194,11 @@ impl Traffic {
     pub(crate) fn add(&mut self, bytes: usize) {
         self.datagrams = self.datagrams.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    pub(crate) fn remove(&mut self, removed: Self) {
+        self.datagrams = self.datagrams.saturating_sub(removed.datagrams);
+        self.bytes = self.bytes.saturating_sub(removed.bytes);
     }
 }
 
@@ -344,6 +389,24 @@ impl UdpFlow {
         let datagram = self.to_send.pop()?;
         self.count_sent(&datagram);
         Some(Capsule::encode(DATAGRAM_CAPSULE, &datagram))
+    }
+
+    /// Records that UDP payloads for the socket ([`Received::Forward`]) were dropped instead of sent.
+    pub fn discard_for_socket(&mut self, payloads: Traffic, reason: DropReason) {
+        self.statistics.to_socket.remove(payloads);
+        self.count(reason, payloads.datagrams);
+    }
+
+    /// Records that a UDP payload for the peer, which [`UdpFlow::next_datagram`] or
+    /// [`UdpFlow::next_capsule`] has returned, was dropped instead of sent.
+    pub fn discard_for_peer(&mut self, payload: usize, reason: DropReason) {
+        self.statistics.to_peer.remove(Traffic { datagrams: 1, bytes: payload as u64 });
+        self.count(reason, 1);
+    }
+
+    /// Records that datagrams were dropped before they reached the flow.
+    pub fn discard(&mut self, datagrams: u64, reason: DropReason) {
+        self.count(reason, datagrams);
     }
 
     fn count_sent(&mut self, datagram: &Bytes) {

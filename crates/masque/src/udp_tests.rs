@@ -183,3 +183,32 @@ proptest! {
         prop_assert_eq!(receive(&mut proxy, &content, 7), expected);
     }
 }
+
+/// Payloads that the caller drops do not count as passed.
+#[test]
+fn discarded_payloads_are_counted_by_reason() {
+    let mut flow = flow();
+    for _ in 0..3 {
+        assert_eq!(flow.receive_datagram(payload(b"four")), forward(b"four"));
+    }
+    flow.discard_for_socket(Traffic { datagrams: 2, bytes: 8 }, DropReason::Unanswered);
+    flow.queue(b"three");
+    assert!(flow.next_datagram(100).is_some());
+    flow.discard_for_peer(5, DropReason::TooLargeForDatagram);
+    flow.discard(4, DropReason::Bandwidth);
+    flow.discard(0, DropReason::NotSent);
+    assert_eq!(flow.statistics().to_socket, Traffic { datagrams: 1, bytes: 4 });
+    assert_eq!(flow.statistics().to_peer, Traffic::default());
+    let expected = [
+        (DropReason::TooLargeForDatagram, 1),
+        (DropReason::Bandwidth, 4),
+        (DropReason::Unanswered, 2),
+    ];
+    assert_eq!(dropped(&flow), expected);
+}
+
+#[test]
+fn every_reason_has_its_name() {
+    let names: std::collections::BTreeSet<_> = DropReason::ALL.map(DropReason::name).into();
+    assert_eq!(names.len(), DropReason::ALL.len());
+}

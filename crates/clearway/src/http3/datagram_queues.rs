@@ -82,6 +82,12 @@ impl ExchangeDatagrams {
         self.used.as_mut()?.outgoing.pop()
     }
 
+    /// Counts a datagram that the transport did not accept.
+    pub(super) fn count_dropped(&mut self) {
+        let outgoing = &mut self.used().outgoing;
+        outgoing.dropped = outgoing.dropped.saturating_add(1);
+    }
+
     /// Returns whether a task has rejected a datagram that is too large since the last call.
     pub(super) fn take_wants_larger(&mut self) -> bool {
         self.used.as_mut().is_some_and(|used| core::mem::take(&mut used.wants_larger))

@@ -115,6 +115,15 @@ impl Datagrams {
         let used = state.app.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());
         used.map_or(0, |used| used.incoming.dropped)
     }
+
+    /// Returns the number of received datagrams that were dropped, like [`dropped`](Self::dropped),
+    /// and the number of datagrams that were dropped before the transport accepted them.
+    #[cfg(feature = "masque")]
+    pub(crate) fn dropped_in_both_directions(&self) -> (u64, u64) {
+        let state = &self.shared.lock();
+        let used = state.app.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());
+        used.map_or((0, 0), |used| (used.incoming.dropped, used.outgoing.dropped))
+    }
 }
 
 impl Drop for Datagrams {

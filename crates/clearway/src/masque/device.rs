@@ -26,6 +26,12 @@ pub trait IpDevice: Send + Sync + 'static {
     /// [`io::ErrorKind::WouldBlock`] if the device has no room. The packet is dropped after any error,
     /// as in a network.
     fn try_send(&self, packet: &[u8]) -> io::Result<()>;
+
+    /// Returns the number of packets for the tunnels that were dropped because they were not
+    /// received in time, as far as the device counts them.
+    fn dropped(&self) -> u64 {
+        0
+    }
 }
 
 impl<D: IpDevice + ?Sized> IpDevice for Arc<D> {
@@ -35,6 +41,10 @@ impl<D: IpDevice + ?Sized> IpDevice for Arc<D> {
 
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
         (**self).try_send(packet)
+    }
+
+    fn dropped(&self) -> u64 {
+        (**self).dropped()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use clearway_masque::context::ContextId;
-use clearway_masque::ip::{IpReceived, IpSent, IpTunnel, Origin};
+use clearway_masque::ip::{IpDropReason, IpReceived, IpSent, IpTunnel, Origin};
 use clearway_units::Timestamp;
 use tokio::time::Instant;
 
@@ -27,6 +27,8 @@ pub(super) struct IpEnd {
     /// are any, the peer's capsules are not processed, so that a peer that does not read cannot add
     /// to them.
     control: VecDeque<Bytes>,
+    /// Numbers of datagrams from and to the peer that the exchange has dropped, as counted so far.
+    dropped: (u64, u64),
     began: Instant,
 }
 
@@ -39,7 +41,8 @@ impl IpEnd {
         began: Instant,
     ) -> Self {
         let (content, control) = (Bytes::new(), VecDeque::new());
-        Self { flow, datagrams, send: Some(send), body, content, control, began }
+        let send = Some(send);
+        Self { flow, datagrams, send, body, content, control, dropped: (0, 0), began }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -100,22 +103,40 @@ impl IpEnd {
     /// Sends the payload of an HTTP Datagram. It is dropped if it does not fit.
     pub(super) fn send_datagram(&mut self, datagram: Bytes) -> Result<(), TunnelError> {
         if self.datagrams.max_size().is_some() {
+            let packet = packet_length(&datagram);
             return match self.datagrams.send(datagram) {
+                Ok(()) => Ok(()),
                 // The path's MTU has just become smaller.
-                Ok(()) | Err(Error::Datagram(DatagramError::TooLarge { .. })) => Ok(()),
+                Err(Error::Datagram(DatagramError::TooLarge { .. })) => {
+                    self.flow.discard_sent(packet, IpDropReason::TooBig);
+                    Ok(())
+                }
                 Err(error) => Err(error.into()),
             };
         }
         let send = self.send.as_mut().ok_or(TunnelError::Closed)?;
         // A stream without room delays later packets; a dropped packet delays nothing.
-        if !self.control.is_empty() {
-            return Ok(());
+        let is_sent = self.control.is_empty() && {
+            let mut capsule = Capsule::encode(DATAGRAM_CAPSULE, &datagram);
+            let mut context = Context::from_waker(Waker::noop());
+            match send.poll_write_chunk(&mut context, &mut capsule) {
+                Poll::Ready(sent) => sent.map(|()| true)?,
+                Poll::Pending => false,
+            }
+        };
+        if !is_sent {
+            self.flow.discard_sent(packet_length(&datagram), IpDropReason::NotSent);
         }
-        let mut capsule = Capsule::encode(DATAGRAM_CAPSULE, &datagram);
-        match send.poll_write_chunk(&mut Context::from_waker(Waker::noop()), &mut capsule) {
-            Poll::Ready(sent) => Ok(sent?),
-            Poll::Pending => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Counts the datagrams that the exchange with the peer has dropped.
+    pub(super) fn count_dropped(&mut self) {
+        let (missed, unsent) = self.datagrams.dropped_in_both_directions();
+        let (missed_before, unsent_before) = self.dropped;
+        self.dropped = (missed, unsent);
+        self.flow.discard(missed.saturating_sub(missed_before), IpDropReason::QueueFull);
+        self.flow.discard(unsent.saturating_sub(unsent_before), IpDropReason::NotSent);
     }
 
     /// Polls for data from the peer, and sends queued capsules. ICMP replies to the peer are sent
@@ -186,4 +207,9 @@ impl IpEnd {
             let _ = send.finish().await;
         }
     }
+}
+
+/// Returns the length of the packet in an HTTP Datagram.
+fn packet_length(datagram: &Bytes) -> usize {
+    datagram.len().saturating_sub(ContextId::PAYLOAD.encoded_len())
 }

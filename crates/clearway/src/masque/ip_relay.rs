@@ -9,8 +9,8 @@ use core::time::Duration;
 use bytes::Bytes;
 use clearway_masque::context::Side;
 use clearway_masque::ip::{
-    AssignedAddress, IpHeader, IpReceived, IpStatistics, IpTunnel, Origin, OwnAddresses,
-    RequestedAddress, Routes,
+    AssignedAddress, IpDropReason, IpHeader, IpReceived, IpStatistics, IpTunnel, Origin,
+    OwnAddresses, RequestedAddress, Routes,
 };
 use clearway_masque::request::{self, Form};
 use clearway_units::Timestamp;
@@ -60,7 +60,7 @@ impl IpRelayOptions {
 pub enum Verdict {
     /// Pass the packet to the device.
     Pass,
-    /// Drop the packet silently, for example because of a bandwidth limit.
+    /// Drop the packet silently, because of a bandwidth limit.
     Drop,
     /// Drop the packet, and report to the client by ICMP that it is administratively prohibited.
     Prohibit,
@@ -94,6 +94,18 @@ pub async fn relay_ip(
     options: IpRelayOptions,
     rules: impl IpRules,
 ) -> (IpStatistics, RelayEnd) {
+    relay_ip_observed(body, responder, device, options, rules, |_| {}).await
+}
+
+/// Relays like [`relay_ip`], and calls `observe` whenever packets may have been relayed or dropped.
+pub(super) async fn relay_ip_observed(
+    body: RecvBody,
+    responder: Responder,
+    device: impl IpDevice,
+    options: IpRelayOptions,
+    rules: impl IpRules,
+    observe: impl FnMut(&IpStatistics),
+) -> (IpStatistics, RelayEnd) {
     let datagrams = responder.datagrams();
     let send = responder.start(request::accept(Form::Extended));
     let flow = IpTunnel::new(Side::Proxy, options.protocol, options.own, Timestamp::ORIGIN);
@@ -103,10 +115,11 @@ pub async fn relay_ip(
         rules,
         origin: options.origin,
         awaits_request: options.assigns_unrequested,
+        device_dropped: 0,
     };
     let capsule = relay.end.flow.advertise(options.routes);
     let end = match relay.end.send_control(capsule) {
-        Ok(()) => relay.run().await,
+        Ok(()) => relay.run(observe).await,
         Err(error) => RelayEnd::Tunnel(error),
     };
     let Relay { end: mut exchange, device, rules, .. } = relay;
@@ -129,10 +142,12 @@ struct Relay<D, R> {
     origin: Origin,
     /// Whether addresses are assigned if the client does not request any.
     awaits_request: bool,
+    /// Number of packets that the device has dropped, as counted so far.
+    device_dropped: u64,
 }
 
 impl<D: IpDevice, R: IpRules> Relay<D, R> {
-    async fn run(&mut self) -> RelayEnd {
+    async fn run(&mut self, mut observe: impl FnMut(&IpStatistics)) -> RelayEnd {
         let mut unrequested = pin!(tokio::time::sleep(UNREQUESTED_AFTER));
         poll_fn(|context| {
             if self.awaits_request && unrequested.as_mut().poll(context).is_ready() {
@@ -141,11 +156,23 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
                     return Poll::Ready(RelayEnd::Tunnel(error));
                 }
             }
-            poll_turns(context, |context| {
+            let turns = poll_turns(context, |context| {
                 [self.poll_to_device(context), self.poll_to_client(context)]
-            })
+            });
+            self.count_dropped();
+            observe(self.end.flow.statistics());
+            turns
         })
         .await
+    }
+
+    /// Counts the packets that the device and the exchange with the client have dropped.
+    fn count_dropped(&mut self) {
+        let dropped = self.device.dropped();
+        let new = dropped.saturating_sub(self.device_dropped);
+        self.device_dropped = dropped;
+        self.end.flow.discard(new, IpDropReason::QueueFull);
+        self.end.count_dropped();
     }
 
     /// Relays a bounded number of packets to the device.
@@ -196,10 +223,15 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
         match self.rules.check(destination, packet.len()) {
             Verdict::Pass => {
                 // Dropped if the device has no room, as in a network.
-                let _ = self.device.try_send(packet);
+                if self.device.try_send(packet).is_err() {
+                    self.end.flow.discard_received(packet.len(), IpDropReason::NotSent);
+                }
                 Ok(())
             }
-            Verdict::Drop => Ok(()),
+            Verdict::Drop => {
+                self.end.flow.discard_received(packet.len(), IpDropReason::Bandwidth);
+                Ok(())
+            }
             Verdict::Prohibit => match self.end.flow.prohibit(packet, now) {
                 Some(reply) => self.end.send_datagram(reply),
                 None => Ok(()),
@@ -225,6 +257,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
         for _ in 0..BATCH {
             let packet = ready!(self.device.poll_receive(context)).map_err(RelayEnd::Device)?;
             if !self.rules.permits(packet.len()) {
+                self.end.flow.discard(1, IpDropReason::Bandwidth);
                 continue;
             }
             let reply = self.end.send_packet(&packet, self.origin).map_err(RelayEnd::Tunnel)?;

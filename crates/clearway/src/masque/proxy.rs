@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clearway_masque::context::{ContextId, Side};
 use clearway_masque::limits::UnansweredGuard;
 use clearway_masque::request::{self, Form};
-use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
+use clearway_masque::udp::{DropReason, Received, Traffic, UdpFlow, UdpStatistics};
 use clearway_masque::{QueueLimits, limits};
 use clearway_units::Timestamp;
 use tokio::net::UdpSocket;
@@ -61,11 +61,24 @@ pub async fn relay_udp(
     options: &RelayOptions,
     permits: impl FnMut(usize) -> bool,
 ) -> (UdpStatistics, RelayEnd) {
+    relay_udp_observed(body, responder, socket, options, permits, |_| {}).await
+}
+
+/// Relays like [`relay_udp`], and calls `observe` whenever datagrams may have been relayed or
+/// dropped.
+pub(super) async fn relay_udp_observed(
+    body: RecvBody,
+    responder: Responder,
+    socket: UdpSocket,
+    options: &RelayOptions,
+    permits: impl FnMut(usize) -> bool,
+    observe: impl FnMut(&UdpStatistics),
+) -> (UdpStatistics, RelayEnd) {
     let datagrams = responder.datagrams();
     let send = responder.start(request::accept(Form::Extended));
     let mut flow = UdpFlow::new(Side::Proxy, options.queue);
     flow.open();
-    let client = ClientEnd { datagrams, send, body, content: Bytes::new() };
+    let client = ClientEnd { datagrams, send, body, content: Bytes::new(), dropped: (0, 0) };
     let socket = match TargetSocket::new(socket) {
         Ok(socket) => socket,
         Err(error) => {
@@ -84,23 +97,7 @@ pub async fn relay_udp(
         active_at: began,
         permits,
     };
-    let mut idle = pin!(tokio::time::sleep(options.idle_timeout));
-    let end = poll_fn(|context| {
-        let both = |context: &mut Context<'_>| {
-            [relay.poll_to_target(context), relay.poll_to_client(context)]
-        };
-        if let Poll::Ready(end) = poll_turns(context, both) {
-            return Poll::Ready(end);
-        }
-        while idle.as_mut().poll(context).is_ready() {
-            match relay.active_at.checked_add(options.idle_timeout) {
-                Some(deadline) if deadline > Instant::now() => idle.as_mut().reset(deadline),
-                _ => return Poll::Ready(RelayEnd::Idle),
-            }
-        }
-        Poll::Pending
-    })
-    .await;
+    let end = relay.run(options.idle_timeout, observe).await;
     let Relay { flow, client, socket, .. } = relay;
     // The port is free immediately, not only when the client has accepted the end.
     drop(socket);
@@ -126,14 +123,45 @@ struct ClientEnd {
     body: RecvBody,
     /// Content of the stream that was not processed yet.
     content: Bytes,
+    /// Numbers of datagrams from and to the client that the exchange has dropped, as counted so far.
+    dropped: (u64, u64),
 }
 
 impl<P: FnMut(usize) -> bool> Relay<P> {
+    /// Relays until the tunnel ends, or has been idle for too long.
+    async fn run(
+        &mut self,
+        idle_timeout: Duration,
+        mut observe: impl FnMut(&UdpStatistics),
+    ) -> RelayEnd {
+        let mut idle = pin!(tokio::time::sleep(idle_timeout));
+        poll_fn(|context| {
+            let turns = poll_turns(context, |context| {
+                [self.poll_to_target(context), self.poll_to_client(context)]
+            });
+            self.count_dropped();
+            observe(self.flow.statistics());
+            if let Poll::Ready(end) = turns {
+                return Poll::Ready(end);
+            }
+            while idle.as_mut().poll(context).is_ready() {
+                match self.active_at.checked_add(idle_timeout) {
+                    Some(deadline) if deadline > Instant::now() => idle.as_mut().reset(deadline),
+                    _ => return Poll::Ready(RelayEnd::Idle),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Relays a bounded number of datagrams to the target.
     fn poll_to_target(&mut self, context: &mut Context<'_>) -> Turn {
         with_outgoing(|outgoing| {
             let turn = self.poll_client(context, outgoing);
-            match self.socket.flush(outgoing) {
+            let flushed = self.socket.flush(outgoing);
+            self.flow.discard_for_socket(self.socket.take_unsent(), DropReason::NotSent);
+            match flushed {
                 Ok(()) => turn,
                 Err(error) => Poll::Ready(Err(RelayEnd::Socket(error))),
             }
@@ -162,7 +190,16 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
     fn send_to_target(&mut self, payload: &[u8], outgoing: &mut Outgoing) -> Result<(), RelayEnd> {
         self.active_at = Instant::now();
         let now = Timestamp::ORIGIN + self.active_at.saturating_duration_since(self.began);
-        if !self.guard.permits(payload.len() as u64, now) || !(self.permits)(payload.len()) {
+        let refused = if !self.guard.permits(payload.len() as u64, now) {
+            Some(DropReason::Unanswered)
+        } else if !(self.permits)(payload.len()) {
+            Some(DropReason::Bandwidth)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            let payload = Traffic { datagrams: 1, bytes: payload.len() as u64 };
+            self.flow.discard_for_socket(payload, reason);
             return Ok(());
         }
         self.socket.send(outgoing, payload).map_err(RelayEnd::Socket)
@@ -178,10 +215,21 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
             if sent.is_ok() && permits(payload.len()) {
                 flow.queue(payload);
                 sent = client.send(flow, payload.len());
+            } else if sent.is_ok() {
+                flow.discard(1, DropReason::Bandwidth);
             }
         });
         ready!(received).map_err(RelayEnd::Socket)?;
         Poll::Ready(sent.map_err(RelayEnd::Tunnel))
+    }
+
+    /// Counts the datagrams that the exchange with the client has dropped.
+    fn count_dropped(&mut self) {
+        let (missed, unsent) = self.client.datagrams.dropped_in_both_directions();
+        let (missed_before, unsent_before) = self.client.dropped;
+        self.client.dropped = (missed, unsent);
+        self.flow.discard(missed.saturating_sub(missed_before), DropReason::QueueFull);
+        self.flow.discard(unsent.saturating_sub(unsent_before), DropReason::NotSent);
     }
 }
 
@@ -216,12 +264,11 @@ impl ClientEnd {
         // arrived.
         let Some(maximum) = self.datagrams.max_size() else {
             while let Some(capsule) = flow.next_capsule() {
-                // Dropped if the stream has no room.
                 let mut context = Context::from_waker(Waker::noop());
-                if let Poll::Ready(sent) =
-                    self.send.poll_write_chunk(&mut context, &mut { capsule })
-                {
-                    sent?;
+                match self.send.poll_write_chunk(&mut context, &mut { capsule }) {
+                    Poll::Ready(sent) => sent?,
+                    // The stream has no room.
+                    Poll::Pending => flow.discard_for_peer(length, DropReason::NotSent),
                 }
             }
             return Ok(());
@@ -231,8 +278,11 @@ impl ClientEnd {
         }
         while let Some(datagram) = flow.next_datagram(maximum) {
             match self.datagrams.send(datagram) {
+                Ok(()) => {}
                 // The path's MTU has just become smaller.
-                Ok(()) | Err(Error::Datagram(DatagramError::TooLarge { .. })) => {}
+                Err(Error::Datagram(DatagramError::TooLarge { .. })) => {
+                    flow.discard_for_peer(length, DropReason::TooLargeForDatagram);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -186,6 +186,10 @@ impl IpDevice for IpPort {
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
         self.0.router.device.try_send(packet)
     }
+
+    fn dropped(&self) -> u64 {
+        Self::dropped(self)
+    }
 }
 
 impl Drop for Port {

@@ -21,9 +21,12 @@ use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
+use super::counters::{Counters, OpenTunnel, ProxyStatistics};
+use super::ip_relay::relay_ip_observed;
 use super::ip_service::{IpOptions, IpService, TunnelRules};
-use super::stream::relay_tcp;
-use super::{RelayEnd, RelayOptions, TcpRelayError, TunnelError, relay_ip, relay_udp};
+use super::proxy::relay_udp_observed;
+use super::stream::relay_tcp_observed;
+use super::{RelayEnd, RelayOptions, TcpRelayError, TunnelError};
 use crate::ConnectionError;
 use crate::http3::{Body, Code, Error, RecvBody, Responder};
 
@@ -66,6 +69,7 @@ struct Shared {
     options: ProxyOptions,
     limiter: Mutex<Limiter>,
     ip: Option<Arc<IpService>>,
+    counters: Arc<Counters>,
     began: Instant,
 }
 
@@ -98,12 +102,13 @@ pub struct Served {
 /// A refused request.
 struct Refused {
     status: StatusCode,
+    error: ProxyError,
     reason: ProxyStatus,
 }
 
 impl Refused {
     fn new(status: StatusCode, error: ProxyError, details: impl fmt::Display) -> Self {
-        Self { status, reason: ProxyStatus::error(NAME, error).with_details(details) }
+        Self { status, error, reason: ProxyStatus::error(NAME, error).with_details(details) }
     }
 
     fn of(error: ProxyError, details: impl fmt::Display) -> Self {
@@ -140,6 +145,10 @@ impl Shared {
     fn now(&self) -> Timestamp {
         Timestamp::ORIGIN + self.began.elapsed()
     }
+
+    fn open_tunnel(&self, kind: TunnelKind) -> OpenTunnel {
+        OpenTunnel::new(&self.counters, kind)
+    }
 }
 
 impl Proxy {
@@ -147,7 +156,13 @@ impl Proxy {
     pub fn new(options: ProxyOptions) -> Self {
         let limiter = Mutex::new(Limiter::new(options.limits, Timestamp::ORIGIN));
         let ip = options.ip.clone().map(|options| Arc::new(IpService::new(options)));
-        Self(Arc::new(Shared { options, limiter, ip, began: Instant::now() }))
+        let counters = Arc::default();
+        Self(Arc::new(Shared { options, limiter, ip, counters, began: Instant::now() }))
+    }
+
+    /// Returns the current counts, which include open tunnels.
+    pub fn statistics(&self) -> ProxyStatistics {
+        self.0.counters.statistics()
     }
 
     /// Returns the number of open tunnels.
@@ -179,7 +194,10 @@ impl Proxy {
             Ok(Admitted::Udp(socket, counted)) => {
                 let relay = &self.0.options.relay;
                 let permits = |bytes| counted.permits(bytes);
-                let (statistics, end) = relay_udp(body, responder, socket, relay, permits).await;
+                let mut tunnel = self.0.open_tunnel(TunnelKind::Udp);
+                let observe = |statistics: &_| tunnel.update_udp(statistics);
+                let (statistics, end) =
+                    relay_udp_observed(body, responder, socket, relay, permits, observe).await;
                 served.to_target = statistics.to_socket;
                 served.to_client = statistics.to_peer;
                 served.dropped = statistics.dropped.values().sum();
@@ -187,7 +205,10 @@ impl Proxy {
             }
             Ok(Admitted::Ip(tunnel)) => tunnel.relay(body, responder, &mut served).await,
             Ok(Admitted::Tcp(stream, form, counted)) => {
-                let (sent, received, end) = relay_tcp(body, responder, stream, form).await;
+                let tunnel = self.0.open_tunnel(TunnelKind::Tcp);
+                let observe = |direction, bytes| tunnel.on_bytes(direction, bytes);
+                let (sent, received, end) =
+                    relay_tcp_observed(body, responder, stream, form, &observe).await;
                 served.to_target.bytes = sent;
                 served.to_client.bytes = received;
                 served.outcome = match end {
@@ -217,6 +238,7 @@ impl Proxy {
         let name = self.authenticate(request, responder, served)?;
         let refuse = |served: &mut Served, refused: Refused| {
             served.outcome = refused.reason.to_string();
+            self.0.counters.on_refused(refused.error);
             request::refuse(refused.status, &refused.reason)
         };
         let parsed = match self.parse(request) {
@@ -289,6 +311,7 @@ impl Proxy {
                 Ok(client.name)
             }
             Err(error) => {
+                self.0.counters.on_unauthenticated();
                 served.outcome = error.to_string();
                 Err(request::challenge(credentials.challenge(authority)))
             }
@@ -440,6 +463,7 @@ impl IpAdmitted {
         let Self { service, scope, resolved, counted } = self;
         let options = service.relay(&scope, &resolved);
         let port = service.port();
+        let mut tunnel = counted.shared.open_tunnel(TunnelKind::Ip);
         let addresses = Arc::new(Mutex::new(Vec::new()));
         let rules = TunnelRules {
             policy: counted.shared.options.policy.clone(),
@@ -449,12 +473,13 @@ impl IpAdmitted {
             permits: move |bytes| counted.permits(bytes),
             addresses: addresses.clone(),
         };
-        let (statistics, end) = relay_ip(body, responder, port.clone(), options, rules).await;
+        let observe = |statistics: &_| tunnel.update_ip(statistics);
+        let (statistics, end) =
+            relay_ip_observed(body, responder, port, options, rules, observe).await;
         served.addresses = addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         served.to_target = statistics.received;
         served.to_client = statistics.sent;
-        let dropped: u64 = statistics.dropped.values().sum();
-        served.dropped = dropped.saturating_add(port.dropped());
+        served.dropped = statistics.dropped.values().sum();
         served.outcome = ended(&end);
     }
 }

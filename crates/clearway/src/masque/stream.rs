@@ -64,14 +64,40 @@ pub async fn relay_tcp(
     stream: TcpStream,
     form: Form,
 ) -> (u64, u64, Result<(), TcpRelayError>) {
+    relay_tcp_observed(body, responder, stream, form, &|_, _| {}).await
+}
+
+/// The direction of relayed data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    ToTarget,
+    ToClient,
+}
+
+/// Relays like [`relay_tcp`], and calls `observe` with the number of bytes of each piece.
+pub(super) async fn relay_tcp_observed(
+    body: RecvBody,
+    responder: Responder,
+    stream: TcpStream,
+    form: Form,
+    observe: &impl Fn(Direction, u64),
+) -> (u64, u64, Result<(), TcpRelayError>) {
     // Small writes are as urgent as their sender wanted them to be.
     let _ = stream.set_nodelay(true);
     let send = responder.start(request::accept(form));
     let (read, write) = stream.into_split();
-    let (mut to_target, mut to_client) = (0, 0);
+    let (mut to_target, mut to_client) = (0u64, 0u64);
+    let count_up = |bytes| {
+        to_target = to_target.saturating_add(bytes);
+        observe(Direction::ToTarget, bytes);
+    };
+    let count_down = |bytes| {
+        to_client = to_client.saturating_add(bytes);
+        observe(Direction::ToClient, bytes);
+    };
     let ended = tokio::try_join!(
-        upload(body, write, form, &mut to_target),
-        download(read, send, form, &mut to_client)
+        upload(body, write, form, count_up),
+        download(read, send, form, count_down)
     );
     (to_target, to_client, ended.map(|_| ()))
 }
@@ -81,7 +107,7 @@ async fn upload(
     mut body: RecvBody,
     mut write: OwnedWriteHalf,
     form: Form,
-    count: &mut u64,
+    count: impl FnMut(u64),
 ) -> Result<(), TcpRelayError> {
     let relayed = copy_to_target(&mut body, &mut write, form, count).await;
     match &relayed {
@@ -106,18 +132,18 @@ async fn copy_to_target(
     body: &mut RecvBody,
     write: &mut OwnedWriteHalf,
     form: Form,
-    count: &mut u64,
+    mut count: impl FnMut(u64),
 ) -> Result<(), TcpRelayError> {
     let mut receiver = TcpReceiver::default();
     while let Some(chunk) = body.chunk().await {
         let mut chunk = chunk.map_err(TcpRelayError::Http)?;
         if form == Form::Classic {
-            pass(write, &chunk, count).await?;
+            pass(write, &chunk, &mut count).await?;
             continue;
         }
         while let Some(received) = receiver.receive(&mut chunk).map_err(TcpRelayError::Protocol)? {
             match received {
-                TcpReceived::Data(data) => pass(write, &data, count).await?,
+                TcpReceived::Data(data) => pass(write, &data, &mut count).await?,
                 TcpReceived::Fin => write.shutdown().await.map_err(TcpRelayError::Tcp)?,
             }
         }
@@ -131,10 +157,10 @@ async fn copy_to_target(
 async fn pass(
     write: &mut OwnedWriteHalf,
     data: &Bytes,
-    count: &mut u64,
+    count: &mut impl FnMut(u64),
 ) -> Result<(), TcpRelayError> {
     write.write_all(data).await.map_err(TcpRelayError::Tcp)?;
-    *count = count.saturating_add(data.len() as u64);
+    count(data.len() as u64);
     Ok(())
 }
 
@@ -143,7 +169,7 @@ async fn download(
     mut read: OwnedReadHalf,
     mut send: SendBody,
     form: Form,
-    count: &mut u64,
+    count: impl FnMut(u64),
 ) -> Result<(), TcpRelayError> {
     let relayed = copy_to_client(&mut read, &mut send, form, count).await;
     match relayed {
@@ -163,7 +189,7 @@ async fn copy_to_client(
     read: &mut OwnedReadHalf,
     send: &mut SendBody,
     form: Form,
-    count: &mut u64,
+    mut count: impl FnMut(u64),
 ) -> Result<(), TcpRelayError> {
     loop {
         // An idle tunnel needs no buffer.
@@ -171,7 +197,7 @@ async fn copy_to_client(
         let mut data = bytes::BytesMut::with_capacity(READ);
         match read.try_read_buf(&mut data) {
             Ok(0) => break,
-            Ok(length) => *count = count.saturating_add(length as u64),
+            Ok(length) => count(length as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(TcpRelayError::Tcp(error)),
         }

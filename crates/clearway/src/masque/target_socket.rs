@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use core::task::{Context, Poll, ready};
 use std::io::{self, IoSliceMut};
 
+use clearway_masque::udp::Traffic;
 use clearway_udp::{MAX_BATCH_BYTES, RECEIVE_BUFFERS, ReceiveBuffer, is_final, new_state};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
@@ -24,6 +25,8 @@ pub(super) struct TargetSocket {
     target: SocketAddr,
     /// Maximum number of payloads that the system accepts in one call.
     max_together: usize,
+    /// Payloads that were dropped instead of sent.
+    unsent: Traffic,
 }
 
 /// UDP payloads that one system call sends. All have the same length, except the last one, which may
@@ -84,7 +87,13 @@ impl TargetSocket {
         // systems reject it.
         let max_together =
             if cfg!(target_os = "linux") { state.max_gso_segments().max(1) } else { 1 };
-        Ok(Self { socket: UdpSocket::from_std(socket)?, state, target, max_together })
+        let (socket, unsent) = (UdpSocket::from_std(socket)?, Traffic::default());
+        Ok(Self { socket, state, target, max_together, unsent })
+    }
+
+    /// Returns the payloads that were dropped since the last call.
+    pub(super) fn take_unsent(&mut self) -> Traffic {
+        core::mem::take(&mut self.unsent)
     }
 
     /// Queues a UDP payload, after sending the queued ones if they cannot be sent together.
@@ -130,7 +139,12 @@ impl TargetSocket {
         {
             Ok(()) => return Ok(()),
             // Dropped, as the next router would do.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                for payload in contents.chunks(*segment) {
+                    count(&mut self.unsent, payload);
+                }
+                return Ok(());
+            }
             Err(error) => error,
         };
         // The error of an earlier payload, a device without segmentation offload, or payloads that
@@ -146,17 +160,21 @@ impl TargetSocket {
     }
 
     /// Sends a payload. Returns whether it was dropped because it is too long for the path.
-    fn send_one(&self, payload: &[u8]) -> io::Result<bool> {
+    fn send_one(&mut self, payload: &[u8]) -> io::Result<bool> {
         // A call can return the ICMP error of an earlier payload instead of sending this one.
         for _ in 0..2 {
             match self.socket.try_send(payload) {
-                Ok(_) => break,
+                Ok(_) => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) if is_final(&error) => return Err(error),
                 // A full socket, or a payload that is too long: dropped, as in a network.
-                Err(error) => return Ok(error.kind() != io::ErrorKind::WouldBlock),
+                Err(error) => {
+                    count(&mut self.unsent, payload);
+                    return Ok(error.kind() != io::ErrorKind::WouldBlock);
+                }
             }
         }
+        count(&mut self.unsent, payload);
         Ok(false)
     }
 
@@ -198,6 +216,11 @@ impl TargetSocket {
             Poll::Ready(Ok(()))
         })
     }
+}
+
+fn count(traffic: &mut Traffic, payload: &[u8]) {
+    traffic.datagrams = traffic.datagrams.saturating_add(1);
+    traffic.bytes = traffic.bytes.saturating_add(payload.len() as u64);
 }
 
 #[cfg(test)]
@@ -267,6 +290,8 @@ mod tests {
             socket.socket.writable().await.unwrap();
             let before = socket.max_together;
             send(&mut socket, &payloads(&[65_600, 20, 20]));
+            assert_eq!(socket.take_unsent(), Traffic { datagrams: 1, bytes: 65_600 });
+            assert_eq!(socket.take_unsent(), Traffic::default());
             for index in 1..3 {
                 let mut buffer = [0; 100];
                 assert_eq!(target.recv(&mut buffer).await.unwrap(), 20);

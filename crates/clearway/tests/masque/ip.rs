@@ -5,10 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clearway::http3::{self, Client, PROTOCOL, Server};
-use clearway::masque::ip::{AssignedAddress, IpHeader, Routes};
+use clearway::masque::ip::{AssignedAddress, IpDropReason, IpHeader, Routes};
 use clearway::masque::pool::AddressPool;
 use clearway::masque::request::ResponseError;
 use clearway::masque::target::{IpScope, ScopeTarget};
@@ -334,6 +335,15 @@ fn the_proxy_checks_sources_and_destinations() {
         assert_eq!(tunnel.send(&udp("8.8.8.8", "10.1.0.1", 100), Origin::Local).unwrap(), None);
         assert_eq!(icmp(&packet(&mut tunnel).await), (3, 13));
         assert!(service.wire.0.lock().unwrap().sent.is_empty());
+        // The reply to a packet may arrive before the packet is counted.
+        while service.proxy.statistics().ip_dropped[&IpDropReason::Source] == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let statistics = service.proxy.statistics();
+        assert_eq!((statistics.ip.open, statistics.ip.opened), (1, 1));
+        assert_eq!(statistics.ip_dropped[&IpDropReason::Policy], 3);
+        assert_eq!(statistics.ip_dropped[&IpDropReason::Source], 1);
+        assert_eq!(statistics.ip.to_targets.datagrams, 0);
     });
 }
 

@@ -2,14 +2,19 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clearway::http3::{self, Client, Code, PROTOCOL, Server};
 use clearway::masque::auth::Credentials;
 use clearway::masque::limits::Limits;
 use clearway::masque::policy::Policy;
+use clearway::masque::proxy_status::ProxyError;
 use clearway::masque::target::{Host, Name, Target};
-use clearway::masque::{self, Proxy, ProxyOptions, Served, TunnelError, TunnelKind, UriTemplate};
-use clearway::{Endpoint, TransportConfig};
+use clearway::masque::udp::{DropReason, Traffic};
+use clearway::masque::{
+    self, Proxy, ProxyOptions, ProxyStatistics, Served, TunnelError, TunnelKind, UriTemplate,
+};
+use clearway::{Endpoint, Rate, TransportConfig};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
@@ -100,6 +105,10 @@ fn special_addresses_are_refused_by_default() {
             service.refused(&named("name.invalid", 443), HeaderMap::new()).await;
         assert_eq!(status, StatusCode::BAD_GATEWAY, "{message}");
         assert_eq!(service.proxy.tunnels(), 0);
+        let statistics = service.proxy.statistics();
+        assert_eq!(statistics.refused[&ProxyError::DestinationIpProhibited], 6);
+        assert_eq!(statistics.refused.values().sum::<u64>(), 7);
+        assert_eq!(statistics.udp.opened, 0);
     });
 }
 
@@ -120,6 +129,7 @@ fn clients_need_credentials() {
         let (status, _) = service.refused(&target, HeaderMap::new()).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED);
         service.served.recv().await.unwrap();
+        assert_eq!(service.proxy.statistics().unauthenticated, 5);
         for (right, name) in [("Basic YWxpY2U6c2VjcmV0", "alice"), ("Bearer token", "build")] {
             let fields = authorization(right);
             let tunnel =
@@ -148,6 +158,40 @@ fn tunnels_of_a_client_are_limited() {
         let served = service.served.recv().await.unwrap();
         assert_eq!((served.status, served.outcome.as_str()), (StatusCode::OK, "closed"));
         service.client.connect_udp(&service.template, &target).await.unwrap();
+        let refused = service.proxy.statistics().refused;
+        assert_eq!(refused[&ProxyError::ConnectionLimitReached], 1);
+    });
+}
+
+/// Counts are current while a tunnel is open, and excess datagrams are counted by reason.
+#[test]
+fn open_udp_tunnels_are_counted() {
+    run(async {
+        let mut options = local();
+        options.limits.bandwidth = Some(Rate::from_bytes_per_second(1));
+        let mut service = Service::with(options).await;
+        let socket = UdpSocket::bind(loopback()).await.unwrap();
+        let target = target(socket.local_addr().unwrap());
+        let mut tunnel = service.client.connect_udp(&service.template, &target).await.unwrap();
+        for _ in 0..64 {
+            tunnel.send(&[7; 1200]).unwrap();
+        }
+        let counted = |statistics: &ProxyStatistics| {
+            statistics.udp.to_targets.datagrams + statistics.udp_dropped[&DropReason::Bandwidth]
+        };
+        while counted(&service.proxy.statistics()) < 64 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // The limit permits a burst of 64 KiB.
+        let statistics = service.proxy.statistics();
+        let expected = Traffic { datagrams: 54, bytes: 54 * 1200 };
+        assert_eq!((statistics.udp.open, statistics.udp.opened), (1, 1));
+        assert_eq!(statistics.udp.to_targets, expected);
+        assert_eq!(statistics.udp_dropped[&DropReason::Bandwidth], 10);
+        tunnel.close();
+        let served = service.served.recv().await.unwrap();
+        assert_eq!((served.to_target, served.dropped), (expected, 10));
+        assert_eq!(service.proxy.statistics().udp.open, 0);
     });
 }
 
@@ -183,6 +227,10 @@ fn tcp_is_half_closed() {
         let served = service.served.recv().await.unwrap();
         assert_eq!((served.to_target.bytes, served.to_client.bytes), (1_000_000, 1_000_000));
         assert_eq!(served.outcome, "closed");
+        let statistics = service.proxy.statistics().tcp;
+        assert_eq!((statistics.open, statistics.opened), (0, 1));
+        assert_eq!(statistics.to_targets, Traffic { datagrams: 0, bytes: 1_000_000 });
+        assert_eq!(statistics.to_clients, Traffic { datagrams: 0, bytes: 1_000_000 });
     });
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clearway::http3::{self, DatagramError};
+use clearway::masque::udp::DropReason;
 use clearway::masque::{RelayEnd, TunnelError};
 use clearway::{Connection, Endpoint, TransportConfig};
 use tokio::net::UdpSocket;
@@ -155,6 +156,10 @@ fn a_silent_target_is_not_flooded() {
             count += 1;
         }
         assert!((1..100).contains(&count), "{count}");
+        tunnel.close();
+        let (statistics, _) = proxied.end().await;
+        assert_eq!(statistics.to_socket.datagrams, count);
+        assert!(statistics.dropped[&DropReason::Unanswered] > 0, "{statistics:?}");
     });
 }
 

@@ -19,6 +19,7 @@ use super::icmp::{IcmpError, echo_reply};
 use super::packet::{IpHeader, decrement_hop_limit};
 use super::{CapsuleFault, Routes};
 use crate::context::{ContextId, Contexts, Datagram, Side};
+use crate::udp::Traffic;
 use budget::ErrorBudget;
 pub use outcome::{IpDropReason, IpReceived, IpSent, IpStatistics, IpTunnelError};
 
@@ -186,10 +187,29 @@ impl IpTunnel {
     /// policy of the tunnel's user. Returns the HTTP Datagram that reports this to the peer, if it
     /// may be sent.
     pub fn prohibit(&mut self, packet: &[u8], now: Timestamp) -> Option<Bytes> {
-        self.count(IpDropReason::Policy);
+        self.discard_received(packet.len(), IpDropReason::Policy);
         let header = IpHeader::parse(packet).ok()?;
         let reply = self.error(IcmpError::Prohibited, packet, &header, now)?;
         Some(Datagram::encode(ContextId::PAYLOAD, &reply))
+    }
+
+    /// Records that a packet from the peer ([`IpReceived::Forward`]) of `length` bytes was dropped
+    /// instead of forwarded.
+    pub fn discard_received(&mut self, length: usize, reason: IpDropReason) {
+        self.statistics.received.remove(Traffic { datagrams: 1, bytes: length as u64 });
+        self.count(reason);
+    }
+
+    /// Records that an HTTP Datagram ([`IpSent::Datagram`]) with a packet of `length` bytes was
+    /// dropped instead of sent.
+    pub fn discard_sent(&mut self, length: usize, reason: IpDropReason) {
+        self.statistics.sent.remove(Traffic { datagrams: 1, bytes: length as u64 });
+        self.count(reason);
+    }
+
+    /// Records that packets were dropped before they reached the tunnel.
+    pub fn discard(&mut self, packets: u64, reason: IpDropReason) {
+        self.count_many(reason, packets);
     }
 
     /// Returns the reply to an echo request for this endpoint's own address, as an HTTP Datagram;
@@ -447,8 +467,14 @@ impl IpTunnel {
     }
 
     fn count(&mut self, reason: IpDropReason) {
-        let count = self.statistics.dropped.entry(reason).or_default();
-        *count = count.saturating_add(1);
+        self.count_many(reason, 1);
+    }
+
+    fn count_many(&mut self, reason: IpDropReason, dropped: u64) {
+        if dropped > 0 {
+            let count = self.statistics.dropped.entry(reason).or_default();
+            *count = count.saturating_add(dropped);
+        }
     }
 
     fn ignore(&mut self, reason: IpDropReason) -> IpReceived {

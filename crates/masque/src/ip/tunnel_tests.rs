@@ -178,6 +178,29 @@ fn prohibited_destinations_are_reported() {
     assert_eq!(proxy.statistics().dropped[&IpDropReason::Policy], 2);
 }
 
+/// Packets that the caller drops do not count as passed.
+#[test]
+fn discarded_packets_are_counted_by_reason() {
+    let (_, mut proxy) = vpn(None);
+    let out = packet("192.0.2.11", "198.51.100.7", 17, &[0; 8]);
+    for _ in 0..3 {
+        assert!(matches!(from_peer(&mut proxy, &out), IpReceived::Forward(_)));
+    }
+    _ = proxy.prohibit(&out, NOW);
+    proxy.discard_received(out.len(), IpDropReason::Bandwidth);
+    let back = packet("198.51.100.7", "192.0.2.11", 17, &[0; 8]);
+    assert!(matches!(to_peer(&mut proxy, &back), IpSent::Datagram(_)));
+    proxy.discard_sent(back.len(), IpDropReason::NotSent);
+    proxy.discard(5, IpDropReason::QueueFull);
+    proxy.discard(0, IpDropReason::Malformed);
+    let statistics = proxy.statistics();
+    assert_eq!(statistics.received, Traffic { datagrams: 1, bytes: out.len() as u64 });
+    assert_eq!(statistics.sent, Traffic::default());
+    let dropped: Vec<_> =
+        statistics.dropped.iter().map(|(reason, count)| (reason.name(), *count)).collect();
+    assert_eq!(dropped, [("policy", 1), ("bandwidth", 1), ("queue_full", 5), ("not_sent", 1)]);
+}
+
 #[test]
 fn echo_requests_to_the_own_address_are_answered() {
     let (_, mut proxy) = vpn(None);

@@ -19,10 +19,14 @@ impl Batch<'_> {
         let mut wants_larger = datagrams.take_wants_larger();
         while let Some(data) = datagrams.next_outgoing() {
             match turn.send_datagram(stream, &data) {
+                Ok(()) => {}
                 // Datagrams are unreliable: one that is too large for the path or for the queue is
                 // lost.
-                Ok(()) | Err(DatagramError::QueueFull) => {}
-                Err(DatagramError::TooLarge { .. }) => wants_larger = true,
+                Err(DatagramError::QueueFull) => datagrams.count_dropped(),
+                Err(DatagramError::TooLarge { .. }) => {
+                    wants_larger = true;
+                    datagrams.count_dropped();
+                }
                 Err(error) => datagrams.fail(error),
             }
         }

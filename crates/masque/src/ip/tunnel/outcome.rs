@@ -84,6 +84,50 @@ pub enum IpDropReason {
     TooBig,
     /// The stream was aborted.
     Aborted,
+    /// A bandwidth limit was reached.
+    Bandwidth,
+    /// The queue was full, and this packet was the oldest.
+    QueueFull,
+    /// The device or the stream had no room for the packet.
+    NotSent,
+}
+
+impl IpDropReason {
+    /// All reasons.
+    pub const ALL: [Self; 13] = [
+        Self::UnknownContext,
+        Self::Malformed,
+        Self::LinkLocal,
+        Self::Source,
+        Self::Destination,
+        Self::Protocol,
+        Self::Policy,
+        Self::HopLimit,
+        Self::TooBig,
+        Self::Aborted,
+        Self::Bandwidth,
+        Self::QueueFull,
+        Self::NotSent,
+    ];
+
+    /// Returns the name of the reason in metrics, such as `hop_limit`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownContext => "unknown_context",
+            Self::Malformed => "malformed",
+            Self::LinkLocal => "link_local",
+            Self::Source => "source",
+            Self::Destination => "destination",
+            Self::Protocol => "protocol",
+            Self::Policy => "policy",
+            Self::HopLimit => "hop_limit",
+            Self::TooBig => "too_big",
+            Self::Aborted => "aborted",
+            Self::Bandwidth => "bandwidth",
+            Self::QueueFull => "queue_full",
+            Self::NotSent => "not_sent",
+        }
+    }
 }
 
 impl fmt::Display for IpDropReason {
@@ -99,6 +143,9 @@ impl fmt::Display for IpDropReason {
             Self::HopLimit => "hop limit exceeded",
             Self::TooBig => "too big for a DATAGRAM frame",
             Self::Aborted => "the stream was aborted",
+            Self::Bandwidth => "bandwidth limit reached",
+            Self::QueueFull => "queue full",
+            Self::NotSent => "could not be sent",
         })
     }
 }
