@@ -13,7 +13,7 @@ const INDENTATION: usize = 10;
 
 /// The headings of commands with many options, each with the names of its options. All other
 /// options are under "Options".
-const HEADINGS: [(&str, &str, &[&str]); 20] = [
+const HEADINGS: [(&str, &str, &[&str]); 21] = [
     (
         "get",
         "Certificates and sessions",
@@ -90,6 +90,7 @@ const HEADINGS: [(&str, &str, &[&str]); 20] = [
         &["upstream", "ca", "upstream-timeout", "query-timeout", "cache-size", "cache-memory"],
     ),
     ("dns", "Observation", &["metrics", "metrics-name"]),
+    ("proxy", "Observation", &["metrics", "metrics-name"]),
     ("serve", "Observation", &["live", "live-name", "live-memory", "metrics", "metrics-name"]),
 ];
 

@@ -1,5 +1,7 @@
 //! `clearway proxy`: a MASQUE proxy for UDP, TCP and IP.
 
+mod metrics;
+
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -22,6 +24,7 @@ use http::Request;
 use ipnet::IpNet;
 
 use crate::connection_options::ConnectionOptions;
+use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::http3_options::Http3Options;
 use crate::interrupt::Interrupt;
@@ -127,6 +130,8 @@ pub(crate) struct ProxyCommand {
     #[command(flatten)]
     connection: ConnectionOptions,
     #[command(flatten)]
+    metrics: MetricsOptions,
+    #[command(flatten)]
     reports: LogOptions,
 }
 
@@ -176,6 +181,7 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
     }
     let proxy = Proxy::new(options);
     let mut presented = command.certificates.present()?;
+    let exporter = command.metrics.listen(beginning.is_replacing).await?;
     let config = config(&command, &presented, beginning)?;
     let (interrupt, [to_certificates, to_roots]) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
@@ -187,6 +193,9 @@ pub(crate) async fn run(command: ProxyCommand) -> Result<(), Failure> {
     let http3 = Config { extended_connect: true, datagrams: true, ..command.http3.config() };
     let server =
         Server::bind_with(listen, config, http3).map_err(|error| cannot_serve(listen, error))?;
+    if let Some(exporter) = exporter {
+        metrics::start(exporter, server.endpoint().clone(), proxy.clone());
+    }
     command.certificates.announce(&presented)?;
     output::settle();
     output::event(&format!("proxy at https://{} (h3)", server.local_address()));

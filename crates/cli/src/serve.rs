@@ -11,7 +11,7 @@ mod http09;
 mod http3;
 mod identity;
 mod memory;
-mod metrics;
+pub(crate) mod metrics;
 mod place;
 mod quic_lb;
 mod reload;

@@ -20,7 +20,7 @@ use crate::exporter::{self, Exporter};
 use crate::failure::Failure;
 use memory::Memory;
 pub(super) use requests::Requests;
-use shards::Shards;
+pub(crate) use shards::Shards;
 
 /// Starts a task that exports a server's metrics, including the doctor's, until another server
 /// replaces this one.

@@ -15,7 +15,8 @@ fn text(shards: usize) -> String {
 
 /// Returns whether a metric does not belong to another command.
 fn is_of_serve(name: &str) -> bool {
-    !["clearway_balance_", "clearway_dns_"].iter().any(|prefix| name.starts_with(prefix))
+    let others = ["clearway_balance_", "clearway_dns_", "clearway_proxy_"];
+    !others.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[test]

@@ -17,11 +17,16 @@ pub(crate) fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let mut command = clearway(&[&arguments[..], &["--metrics", "127.0.0.1:0"], more].concat());
     command.stderr(Stdio::piped());
     let mut server = Running::listening(command);
+    let address = address(&mut server);
+    (server, address)
+}
+
+/// Returns the address of a program's metrics, which it prints on standard error.
+pub(crate) fn address(program: &mut Running) -> String {
     loop {
-        let line = server.error_line();
+        let line = program.error_line();
         if let Some(address) = line.strip_prefix("metrics are at http://") {
-            let address = address.trim().strip_suffix("/metrics").unwrap().to_owned();
-            return (server, address);
+            return address.trim().strip_suffix("/metrics").unwrap().to_owned();
         }
         assert_ne!(line, "", "the address is not printed");
     }
@@ -70,7 +75,7 @@ impl Samples {
 }
 
 /// Scrapes until `condition` holds.
-fn scrape_until(address: &str, condition: impl Fn(&Samples) -> bool) -> Samples {
+pub(crate) fn scrape_until(address: &str, condition: impl Fn(&Samples) -> bool) -> Samples {
     let begun = Instant::now();
     loop {
         let samples = Samples::scrape(address);

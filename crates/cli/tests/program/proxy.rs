@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::metrics::{self, scrape_until};
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
 /// Starts a proxy with the certificate `proxy.pem`, for targets on loopback.
@@ -111,6 +112,54 @@ fn clients_need_the_right_password() {
     let line = fail(&text(&with("alice:wrong")));
     assert!(line.contains("requires authentication") && !line.contains("wrong"), "{line}");
     succeed(&text(&with("alice:correct horse")));
+}
+
+/// Metrics show a tunnel while it is open, and what has become of all requests and datagrams.
+#[test]
+fn metrics_show_tunnels() {
+    let scratch = Scratch::new("proxied-metrics");
+    let content = scratch.fill("root/file", 2_000_000);
+    fs::write(scratch.path("users.txt"), "basic alice secret\n").unwrap();
+    let server = Running::serve(&scratch, "root", &[]);
+    let (users, listen) = (scratch.path("users.txt"), "127.0.0.1:0");
+    let more = ["--users", &users, "--bandwidth", "8mbit", "--metrics", listen];
+    let mut command = command(&scratch, listen, &more);
+    command.stderr(Stdio::piped());
+    let mut proxy = Running::printing("proxy at https://", command);
+    let metrics = metrics::address(&mut proxy);
+    let get = |url: &str, user: &str| {
+        let mut arguments = through(&scratch, &proxy.address, url);
+        arguments.extend(["--proxy-user", user].map(str::to_owned));
+        arguments
+    };
+    fail(&text(&get(&server.url("file"), "alice:wrong")));
+    fail(&text(&get("https://10.0.0.1/", "alice:secret")));
+    let arguments = get(&server.url("file"), "alice:secret");
+    let downloading = thread::spawn(move || succeed(&text(&arguments)).stdout);
+    const BYTES: &str = "clearway_proxy_relayed_bytes_total{kind=\"udp\",direction=\"to_clients\"}";
+    let samples = scrape_until(&metrics, |samples| samples.one(BYTES) > 100_000.0);
+    assert_eq!(samples.one("clearway_proxy_tunnels{kind=\"udp\"}"), 1.0);
+    assert!(downloading.join().unwrap() == content);
+    let open = "clearway_proxy_tunnels{kind=\"udp\"}";
+    let samples = scrape_until(&metrics, |samples| samples.one(open) == 0.0);
+    for (name, expected) in [
+        ("clearway_proxy_tunnels_opened_total{kind=\"udp\"}", 1.0),
+        ("clearway_proxy_tunnels_opened_total{kind=\"tcp\"}", 0.0),
+        ("clearway_proxy_tunnels_refused_total{reason=\"unauthenticated\"}", 1.0),
+        ("clearway_proxy_tunnels_refused_total{reason=\"destination_ip_prohibited\"}", 1.0),
+        ("clearway_proxy_datagrams_dropped_total{kind=\"udp\",reason=\"unknown_context\"}", 0.0),
+    ] {
+        assert_eq!(samples.one(name), expected, "{name}");
+    }
+    assert_eq!(samples.sum("clearway_proxy_tunnels_refused_total"), 2.0);
+    assert!(samples.one(BYTES) > content.len() as f64);
+    let datagrams = samples.sum("clearway_proxy_datagrams_relayed_total");
+    assert!(datagrams > content.len() as f64 / 65_536.0, "{datagrams}");
+    // The server sends faster than 8 Mbit/s.
+    let dropped = "clearway_proxy_datagrams_dropped_total{kind=\"udp\",reason=\"bandwidth\"}";
+    assert!(samples.one(dropped) > 0.0);
+    assert_eq!(samples.sum("clearway_quic_handshakes_completed_total"), 3.0);
+    proxy.interrupt();
 }
 
 /// Special addresses are refused, whatever the client asks for.

@@ -14,6 +14,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recvfrom, sendto, socket,
 };
 
+use crate::metrics::Samples;
 use crate::support::{Running, Scratch, clearway};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -200,7 +201,8 @@ fn eventually(mut condition: impl FnMut() -> bool) {
 #[test]
 fn packets_of_both_ip_versions_pass() {
     let Some(site) = Site::new("tunnel") else { return };
-    let proxy = site.start_proxy(&[]);
+    let metrics = "127.0.0.1:9433";
+    let proxy = site.start_proxy(&["--metrics", metrics]);
     let tunnel = site.start_tunnel(&["--route", "10.77.2.0/24", "--route", "fd77:2::/64"]);
     for (target, client) in TARGETS.iter().zip(CLIENTS) {
         assert!(site.client.run(|| ping(target)).unwrap(), "{target}");
@@ -212,6 +214,14 @@ fn packets_of_both_ip_versions_pass() {
     let device = site.client.run(|| output("ip address show dev cwtun")).unwrap();
     assert!(device.contains("inet 10.99.0.2/32"), "{device}");
     assert!(device.contains("inet6 fd00:99::2/128"), "{device}");
+    let samples = site.proxy.run(|| Samples::scrape(metrics)).unwrap();
+    assert_eq!(samples.one("clearway_proxy_tunnels{kind=\"ip\"}"), 1.0);
+    for direction in ["to_targets", "to_clients"] {
+        let labels = format!("{{kind=\"ip\",direction=\"{direction}\"}}");
+        let bytes = samples.one(&format!("clearway_proxy_relayed_bytes_total{labels}"));
+        let packets = samples.one(&format!("clearway_proxy_datagrams_relayed_total{labels}"));
+        assert!(bytes > 4e7 && bytes > 500.0 * packets, "{direction}: {bytes}, {packets}");
+    }
     tunnel.interrupt();
     let left = site.client.run(|| output("ip address") + &output("ip route")).unwrap();
     assert!(!left.contains("cwtun") && !left.contains("10.77.2.0"), "{left}");

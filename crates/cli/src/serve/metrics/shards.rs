@@ -158,12 +158,12 @@ static SINGLE: [Single; 41] = [
 ];
 
 /// Collector that reads the counters of all shards when the metrics are requested.
-pub(super) struct Shards {
+pub(crate) struct Shards {
     read: Box<dyn Fn() -> Vec<ShardStatistics> + Send + Sync>,
 }
 
 impl Shards {
-    pub(super) fn new(read: impl Fn() -> Vec<ShardStatistics> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(read: impl Fn() -> Vec<ShardStatistics> + Send + Sync + 'static) -> Self {
         Self { read: Box::new(read) }
     }
 }
