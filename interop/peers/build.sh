@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go quic-go-masque connect-ip-go coredns
-# aioquic (default: all)
+# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go quic-go-masque connect-ip-go coredns caddy
+# aioquic (default: all of these), wireguard-go
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, a missing toolchain or a
 # failed build is an error, not a reason to skip that peer, and peers in Rust are built with little optimization, since
 # nothing is measured.
@@ -43,7 +43,8 @@ missing() {
             elif ! have git; then echo "no git"
             elif ! have_libclang; then echo "no libclang"
             fi ;;
-        quic-go | quic-go-masque | connect-ip-go | coredns) have go || echo "no go" ;;
+        quic-go | quic-go-masque | connect-ip-go | coredns | wireguard-go) have go || echo "no go" ;;
+        caddy) have caddy || { have apt-get && have dpkg-deb; } || echo "no caddy" ;;
         aioquic)
             if ! have python3; then echo "no python3"
             elif ! have_venv; then echo "no python3-venv"
@@ -65,10 +66,14 @@ package() {
     esac
 }
 
-install_package() {
+update_packages() {
     as_root=
     [ "$(id -u)" -eq 0 ] || as_root=sudo
-    $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends "$1"
+    $as_root apt-get update -qq
+}
+
+install_package() {
+    update_packages && $as_root apt-get install -y -qq --no-install-recommends "$1"
 }
 
 # Installs what `missing` prints, one package after the other, until an installation changes nothing.
@@ -102,6 +107,20 @@ build_go() {
         place "$out/$1.new" "$out/$1" && rm -f "$out/$1.new"
 }
 
+download_debian() {
+    apt-get download "$1" && return
+    [ "${CI:-}" = true ] && update_packages && apt-get download "$1"
+}
+
+# Unpacks Debian's package of a program, without installing it, unless the program is installed.
+unpack_debian() {
+    if have "$1"; then place "$(command -v "$1")" "$out/$1"; return; fi
+    folder=$out/$1.package
+    rm -rf "$folder" && mkdir "$folder" &&
+        (cd "$folder" && download_debian "$1" && dpkg-deb -x "$1"_*.deb .) &&
+        place "$folder/usr/bin/$1" "$out/$1" && rm -rf "$folder"
+}
+
 # Creates the program $1, which runs the Python script $2 in the virtual environment.
 wrap() {
     printf '#!/bin/sh\nexec "%s/bin/python" "%s/aioquic/%s" "$@"\n' "$venv" "$here" "$2" >"$out/$1.new"
@@ -122,7 +141,8 @@ build_python() {
 build() {
     case $1 in
         quinn | tokio-quiche | s2n-quic) build_cargo "$1" ;;
-        quic-go | quic-go-masque | connect-ip-go | coredns) build_go "$1" ;;
+        quic-go | quic-go-masque | connect-ip-go | coredns | wireguard-go) build_go "$1" ;;
+        caddy) unpack_debian caddy ;;
         aioquic) build_python ;;
     esac
 }
@@ -132,7 +152,7 @@ skip() {
     [ "${CI:-}" != true ] || failed=1
 }
 
-[ $# -gt 0 ] || set -- quinn quic-go quic-go-masque connect-ip-go coredns aioquic s2n-quic tokio-quiche
+[ $# -gt 0 ] || set -- quinn quic-go quic-go-masque connect-ip-go coredns caddy aioquic s2n-quic tokio-quiche
 # Only one at a time builds into a folder.
 if have flock; then
     exec 9>"$out/.lock"

@@ -2,7 +2,9 @@
 //! `clearway proxy`, and `clearway get` and `clearway tunnel` use proxies of other stacks. Payloads
 //! and files are compared byte for byte.
 
+mod collapse;
 mod ip;
+mod migration;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;

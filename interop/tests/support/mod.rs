@@ -1,7 +1,10 @@
 //! The server and client programs for the tests, and a folder for each test.
 
+pub(crate) mod path;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -112,6 +115,21 @@ impl Peer {
     }
 }
 
+/// Returns the sum of the samples of a metric, regardless of their labels.
+pub(crate) fn metric(address: &str, name: &str) -> f64 {
+    let mut stream = TcpStream::connect(address).expect("the address of the metrics");
+    stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    let samples = response.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let values: Vec<f64> =
+        samples.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
+    assert!(!values.is_empty(), "there is no metric {name}: {response}");
+    values.into_iter().sum()
+}
+
 /// Returns a command that runs the program under test.
 pub(crate) fn clearway() -> Command {
     let program = std::env::var_os("CLEARWAY");
@@ -188,7 +206,8 @@ pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     report.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
 }
 
-fn url(address: &str) -> String {
+/// Returns the URL of the served file, with the host name of the certificate.
+pub(crate) fn url(address: &str) -> String {
     let port = address.rsplit_once(':').map_or("", |(_, port)| port);
     format!("https://localhost:{port}/{FILE}")
 }
@@ -230,6 +249,20 @@ impl Server {
         let urls = lines.iter().filter_map(|line| listening_in(line)).map(str::to_owned);
         let address = address_in(&lines[0]).expect("an address");
         (Self { child, address }, urls.collect())
+    }
+
+    /// Starts `command`, which has the option `--metrics`. Also returns the address of the metrics,
+    /// which it prints on standard error.
+    pub(crate) fn start_with_metrics(command: &mut Command) -> (Self, String) {
+        const BEGINNING: &str = "metrics are at http://";
+        let mut server = Self::start(command.stderr(Stdio::piped()));
+        let errors = server.child.stderr.take().expect("standard error is piped");
+        let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
+        let metrics = lines.find_map(|line| {
+            Some(line.strip_prefix(BEGINNING)?.trim_end_matches("/metrics").to_owned())
+        });
+        let metrics = metrics.unwrap_or_else(|| panic!("{command:?} has no metrics"));
+        (server, metrics)
     }
 
     /// Starts `command`, and waits for the output line that contains the address it listens on.
