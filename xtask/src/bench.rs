@@ -101,7 +101,8 @@ enum Benchmark {
     Dns(dns::DnsOptions),
     /// Download directly and through a proxy for UDP, and hold idle tunnels
     ///
-    /// Measures throughput, and the proxy's CPU time and memory.
+    /// Measures throughput, and the proxy's CPU time and memory. With --ip, compares an IP tunnel
+    /// with WireGuard.
     Tunnel(tunnel::TunnelOptions),
     /// Measure header compression on a browser's requests: bytes per request, and exchanges per
     /// second
@@ -259,6 +260,8 @@ mod tests {
             "shards --rounds 1 --seconds 2 --json",
             "moving --connections 7 --seconds 5 --shards 1 --json",
             "replacing --times 3 --rate 100 --json",
+            "tunnel --size 1000 --rounds 1 --idle 10 --per-connection 5",
+            "tunnel --ip --seconds 1 --rounds 1 --json",
             "qpack --seconds 1 --json",
         ];
         good.iter().for_each(|line| assert!(is_read(line), "{line}"));
@@ -288,6 +291,8 @@ mod tests {
             "moving --shards 0",
             "replacing --rate fast",
             "replacing --times 0",
+            "tunnel --ip --idle 10",
+            "tunnel --seconds 1",
         ];
         wrong.iter().for_each(|line| assert!(!is_read(line), "{line}"));
         let all: BenchOptions = parse(&["--peer", "quinn"]).unwrap();

@@ -137,11 +137,22 @@ pub(super) struct Peer {
     program: PathBuf,
 }
 
+impl Peer {
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+}
+
 /// Builds Clearway's programs, and returns the path of the benchmark program.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = command::build("dist", &["clearway-bench", "clearway"]);
     show("building the programs", &mut build)?;
-    Ok(target().join("dist/clearway-bench"))
+    Ok(benchmark())
+}
+
+/// Returns the path of the benchmark program built by [`build`].
+pub(super) fn benchmark() -> PathBuf {
+    target().join("dist/clearway-bench")
 }
 
 /// Returns the path of the `clearway` program built by [`build`].
