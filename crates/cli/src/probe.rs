@@ -164,7 +164,7 @@ fn conclude(command: &ProbeCommand, report: &Report) -> Result<(), Failure> {
     if let Some(file) = &command.qlog {
         fs::write(file, qlog::write(report)).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", file.display()))
-                .advise("choose another place with --qlog")
+                .advise("choose another file with --qlog")
         })?;
     }
     output::last_result(&match command.json {

@@ -330,7 +330,7 @@ impl Shard {
         self.send();
     }
 
-    /// Sends what connections have to send, as far as the sockets accept it.
+    /// Sends the pending datagrams of connections until the sockets would block.
     fn send(&mut self) {
         let Self { clock, sockets, connections, statistics, .. } = self;
         self.sender.send(clock, sockets, connections, statistics);

@@ -7,7 +7,7 @@ use crate::model::ModelBuilder;
 use crate::read::{Item, QlogReader};
 
 /// Checks that, for any `bytes`, events are returned in chronological order, findings and the
-/// page's columns can be computed from them, and the converted file can be read without damage.
+/// page's columns can be computed from them, and the converted file is a valid qlog file.
 ///
 /// # Panics
 /// Panics if a check fails.

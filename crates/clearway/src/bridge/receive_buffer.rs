@@ -106,7 +106,7 @@ impl<E> ReceiveBuffer<E> {
         self.end.as_ref()
     }
 
-    /// Ends receiving with `end`. Data received earlier can still be read.
+    /// Sets the result with which receiving ends. Data received earlier can still be read.
     pub(crate) fn finish<F: AppState>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
         if self.end.is_none() {
             self.end = Some(end);

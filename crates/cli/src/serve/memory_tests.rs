@@ -55,7 +55,7 @@ impl Drop for Greedy {
     }
 }
 
-/// Connections from many ports of one host have a single, common share.
+/// Connections from different ports of one host are counted against one share.
 #[tokio::test]
 async fn a_host_has_one_share_whatever_its_ports() {
     let memory = Memory::new(LIMIT);

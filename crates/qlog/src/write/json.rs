@@ -51,7 +51,7 @@ impl<'a> Object<'a> {
         write_milliseconds(self.name(name), value);
     }
 
-    /// Writes a number with a fraction; it is left out if it is not finite.
+    /// Writes a floating-point number. Infinity and NaN are omitted.
     pub(super) fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             // `Display` writes the shortest form that parses back to the same number.

@@ -522,7 +522,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether the ClientHello may still show that early data is accepted.
+    /// Returns whether early data can still be accepted: the ClientHello may not be complete yet.
     fn early_keys_may_come(&self) -> bool {
         let protection = self.handshake.protection();
         !protection.has_early()

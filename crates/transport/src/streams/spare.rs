@@ -2,8 +2,8 @@ use super::flow::ReceiveWindow;
 use super::receiving_part::ReceivingPart;
 use super::sending_part::SendingPart;
 
-/// Maximum number of parts of each kind to keep: as many as the streams that may end, and be
-/// replaced by new ones, within a batch of datagrams.
+/// Maximum number of parts of each kind to keep. A batch of datagrams rarely ends more streams and
+/// opens new ones in their place.
 const MOST: usize = 64;
 
 /// Memory of the parts of ended streams, for reuse by the streams opened next: a stream that

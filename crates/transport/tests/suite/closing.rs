@@ -418,8 +418,8 @@ fn a_connection_to_an_address_that_is_not_validated_is_not_released() {
     }
 }
 
-/// While the handshake is not confirmed, CONNECTION_CLOSE may be needed in several packets, and
-/// later in different ones (§10.2.3).
+/// Until the handshake is confirmed, CONNECTION_CLOSE is sent in a packet of each encryption level
+/// for which the peer may have keys (§10.2.3).
 #[test]
 fn a_connection_that_is_closed_during_the_handshake_is_not_released() {
     let mut pair = Pair::new(delayed(10, 1));

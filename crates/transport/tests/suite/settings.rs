@@ -31,8 +31,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const LARGEST: u64 = (1 << 62) - 1;
 const LONGEST_ACK_DELAY: Duration = Duration::from_micros(16_383_999);
 
-/// A limit: its name, and functions that set the minimum and the maximum with which an exchange is
-/// possible.
+/// A limit: its name, and functions that set it to the lowest and the highest value that still
+/// permit an exchange.
 type Limit = (&'static str, fn(Builder) -> Builder, fn(Builder) -> Builder);
 
 fn stream_windows(builder: Builder, initial: u64, max: u64) -> Builder {

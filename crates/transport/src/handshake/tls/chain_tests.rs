@@ -41,7 +41,7 @@ fn root(name: &str) -> (Certificate, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(parameters, key))
 }
 
-/// Returns a self-signed authority that matches an issuer by name, if at all.
+/// Returns a self-signed authority that has the same name as another one, but not its key.
 fn impostor(name: &str) -> Certificate {
     root(name).0
 }

@@ -1,7 +1,7 @@
-//! The trust under which a client's session began: how and when the server was verified, and the
-//! client's own identity.
+//! How the peers authenticated each other when a client's session began: how and when the server
+//! was verified, and which certificate the client sent.
 //!
-//! A resumed handshake repeats none of this, so a session is used only by a configuration that
+//! A resumed handshake does not repeat this, so a session is used only by a configuration that
 //! would have started it in the same way: a session from a configuration without verification is
 //! never used by one that verifies, and a session that began with a client certificate is not used
 //! with another certificate or without one.

@@ -63,7 +63,7 @@ fn with_masks(name: &str, masks: &[u32], run: impl Fn(u32) + Sync) {
     assert!(failures.is_empty(), "{name}: {} masks fail, such as {first:?}", failures.len());
 }
 
-/// The datagrams of an operation that were sent so far.
+/// The datagrams that an operation has sent so far.
 #[derive(Clone, Default)]
 struct Sent {
     /// The number of datagrams in total, in both directions.
