@@ -94,10 +94,9 @@ impl Site {
         ];
         configure(&server, &[&joins[0], &joins[1]])?;
         let addresses = ["addr add 10.77.1.1/24 dev near", "addr add 10.77.2.1/24 dev behind"];
-        configure(
-            &server,
-            &[addresses[0], addresses[1], "link set near up", "link set behind up"],
-        )?;
+        configure(&server, &addresses)?;
+        // The link sends to an address of its own host.
+        configure(&server, &["link set near up", "link set behind up", "link set lo up"])?;
         configure(&client, &["addr add 10.77.1.2/24 dev far", "link set far up"])?;
         let up = ["addr add 10.77.2.2/24 dev far", "link set far up"];
         configure(&behind, &[up[0], up[1], "route add default via 10.77.2.1"])?;
