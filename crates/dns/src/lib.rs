@@ -64,6 +64,7 @@ mod framing;
 pub mod fuzzing;
 mod handler;
 mod limits;
+mod protocol;
 mod query_error;
 mod reply;
 mod server;
@@ -80,7 +81,8 @@ pub use forwarder::{
     Forwarder, ForwarderConfig, ForwarderError, ForwarderStatistics, HealthWatch,
     UpstreamStatistics,
 };
-pub use handler::{Handler, Protocol, Request};
+pub use handler::{Handler, Request};
+pub use protocol::Protocol;
 // Re-exports the entire crate, because queries and responses are its messages, in the version that
 // this crate uses.
 pub use hickory_proto;

@@ -6,7 +6,7 @@ use hickory_proto::ProtoError;
 use hickory_proto::op::{Edns, Message, OpCode};
 use hickory_proto::rr::rdata::opt::EdnsCode;
 
-use crate::handler::Protocol;
+use crate::protocol::Protocol;
 use crate::stored::Stored;
 use crate::wire::{
     HEADER, Layout, MAX_MESSAGE, RESPONSE_BLOCK, TYPE_AND_CLASS, default_edns, name_octets,

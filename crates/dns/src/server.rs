@@ -14,8 +14,9 @@ use hickory_proto::op::{Header, Message, MessageType, ResponseCode};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 use tokio::sync::Semaphore;
 
-use crate::handler::{Handler, Protocol, Request};
+use crate::handler::{Handler, Request};
 use crate::limits::{Limits, UnsafeEarlyQuery};
+use crate::protocol::Protocol;
 use crate::reply::{Answer, Asked, Encoded};
 #[cfg(fuzzing)]
 pub(crate) use https::parameter;

@@ -9,7 +9,8 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 
 use super::{Outcome, Server};
-use crate::handler::{Handler, Protocol};
+use crate::handler::Handler;
+use crate::protocol::Protocol;
 use crate::reply::Encoded;
 use crate::wire::{decode, is_replay_safe};
 

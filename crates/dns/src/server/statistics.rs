@@ -1,6 +1,6 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::handler::Protocol;
+use crate::protocol::Protocol;
 
 /// Statistics of a [`Server`](crate::Server), since it was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -15,7 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use super::{Outcome, Server, format_error};
 use crate::framing::next_message;
-use crate::handler::{Handler, Protocol};
+use crate::handler::Handler;
+use crate::protocol::Protocol;
 use crate::wire::decode;
 
 /// How long the server pauses when the system cannot accept connections, for example because no

@@ -9,7 +9,8 @@ use hickory_proto::op::MessageType;
 use tokio::net::UdpSocket;
 
 use super::{Outcome, Server, format_error};
-use crate::handler::{Handler, Protocol};
+use crate::handler::Handler;
+use crate::protocol::Protocol;
 use crate::wire::decode;
 
 impl<H: Handler> Server<H> {
