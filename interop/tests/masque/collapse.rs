@@ -172,8 +172,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 /// When the losses end, both TCP and the QUIC connection outside may be waiting for a timeout. Each
-/// timeout is at most as long as the silence before it, so the tunnel may add the length of the
-/// losses.
+/// timeout is at most as long as the silence before it: QUIC's may add the length of the losses, and
+/// TCP's, whose retransmissions are lost until then, the same again.
 #[test]
 fn tcp_in_a_tunnel_recovers_as_fast_as_without() {
     let Some(mut site) = Site::new() else { return };
@@ -194,6 +194,6 @@ fn tcp_in_a_tunnel_recovers_as_fast_as_without() {
         let name = losses.name;
         println!("{name}: {direct:.2?} without the tunnel, {tunneled:.2?} through it");
         let (direct, tunneled) = (median(direct), median(tunneled));
-        assert!(tunneled <= direct + losses.length, "{name}: {direct:.2?}, {tunneled:.2?}");
+        assert!(tunneled <= direct + 2 * losses.length, "{name}: {direct:.2?}, {tunneled:.2?}");
     }
 }
