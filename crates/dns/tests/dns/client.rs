@@ -87,6 +87,7 @@ async fn a_response_is_complete_at_the_end_of_its_stream() {
     };
     let second = async { tokio::join!(client.query(query("b.example.")), serving) };
     let mut stream = tokio::select! {
+        biased;
         outcome = &mut first => panic!("the stream has not ended: {outcome:?}"),
         (second, stream) = second => {
             assert!(second.is_ok());

@@ -151,7 +151,7 @@ async fn zone_transfers_are_not_sent() {
 async fn a_canceled_query_has_its_code() {
     let (client, connection) = pair().await;
     let mut pending = Box::pin(client.query(query("www.example.")));
-    let (mut send, _recv) = tokio::select! {
+    let (send, _recv) = tokio::select! {
         _ = &mut pending => panic!("there is no response"),
         streams = accept(&connection) => streams,
     };
