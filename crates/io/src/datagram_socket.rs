@@ -15,12 +15,20 @@ pub trait DatagramSocket: Send {
     /// Returns the local address, which is reported to users and not otherwise interpreted.
     fn local_address(&self) -> SocketAddr;
 
-    /// Sends one datagram: the contents of `batch`, whose `segment_size` is `None`.
+    /// Returns the maximum number of datagrams that [`send`](Self::send) accepts in one call. The
+    /// default is 1; a socket that can send several at a lower cost should return up to 64.
+    fn max_segments(&self) -> usize {
+        1
+    }
+
+    /// Sends the datagrams of `batch`, of which there are at most
+    /// [`max_segments`](Self::max_segments). With `segment_size`, the contents are datagrams of that
+    /// length, except that the last may be shorter; otherwise, they are one datagram.
     ///
     /// Return [`SendOutcome::TooLarge`] if the datagram is larger than this socket supports: path
     /// MTU discovery then uses smaller datagrams (RFC 9000 §14.3). QUIC requires at least 1200
     /// bytes. If [`SendOutcome::WouldBlock`] is returned, `context`'s waker must be woken when there
-    /// is room; the shard then sends the same datagram again. A socket that has a queue of its own
+    /// is room; the shard then sends the same batch again. A socket that has a queue of its own
     /// should rather drop the oldest datagram than block.
     fn send(&mut self, batch: &Batch<'_>, context: &mut Context<'_>) -> SendOutcome;
 

@@ -22,6 +22,10 @@ struct Provided {
     limit: usize,
     /// The first attempt to send every n-th datagram finds the socket full.
     full_every: usize,
+    /// Maximum number of datagrams in a batch.
+    segments: usize,
+    /// The largest number of datagrams in a batch so far.
+    most_sent: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     has_ended: Arc<AtomicBool>,
 }
@@ -32,9 +36,9 @@ impl Provided {
         socket.set_nonblocking(true).unwrap();
         let socket = UdpSocket::from_std(socket).unwrap();
         let local = socket.local_addr().unwrap();
-        let (limit, full_every) = (usize::MAX, usize::MAX);
-        let (sent, has_ended) = Default::default();
-        Self { socket, local, limit, full_every, sent, has_ended }
+        let (limit, full_every, segments) = (usize::MAX, usize::MAX, 1);
+        let (most_sent, sent, has_ended) = Default::default();
+        Self { socket, local, limit, full_every, segments, most_sent, sent, has_ended }
     }
 }
 
@@ -43,9 +47,18 @@ impl DatagramSocket for Provided {
         self.local
     }
 
+    fn max_segments(&self) -> usize {
+        self.segments
+    }
+
     fn send(&mut self, batch: &Batch<'_>, context: &mut Context<'_>) -> SendOutcome {
-        assert_eq!(batch.segment_size, None);
-        if batch.contents.len() > self.limit {
+        let size = batch.segment_size.unwrap_or(batch.contents.len());
+        let datagrams = batch.contents.chunks(size);
+        assert!(datagrams.len() <= self.segments);
+        // A batch of one has no segments.
+        assert_eq!(datagrams.len() > 1, batch.segment_size.is_some());
+        self.most_sent.fetch_max(datagrams.len(), Ordering::SeqCst);
+        if size > self.limit {
             return SendOutcome::TooLarge;
         }
         if self.sent.fetch_add(1, Ordering::SeqCst) % self.full_every == self.full_every - 1 {
@@ -56,12 +69,15 @@ impl DatagramSocket for Provided {
             });
             return SendOutcome::WouldBlock;
         }
-        match self.socket.try_send_to(batch.contents, batch.destination) {
-            Ok(_) => SendOutcome::Sent,
-            // Dropped, as by any network.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Sent,
-            Err(error) => SendOutcome::Failed(error),
+        for datagram in datagrams {
+            match self.socket.try_send_to(datagram, batch.destination) {
+                Ok(_) => {}
+                // Dropped, as by any network.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return SendOutcome::Failed(error),
+            }
         }
+        SendOutcome::Sent
     }
 
     fn poll_receive(
@@ -112,6 +128,21 @@ fn data_passes_in_both_directions() {
         assert_eq!(server.remote_address(), local);
         transfer(&client, &server).await;
         transfer(&server, &client).await;
+    });
+}
+
+/// A socket that supports batches gets datagrams together, and again if it was full.
+#[test]
+fn datagrams_are_sent_in_batches() {
+    run(async {
+        let pair = Pair::new();
+        let provided = Provided { segments: 8, full_every: 3, limit: 1452, ..Provided::new() };
+        let most_sent = provided.most_sent.clone();
+        let endpoint = Endpoint::client_over(provided).unwrap();
+        let (client, server) = connect(&pair, &endpoint).await;
+        transfer(&client, &server).await;
+        transfer(&server, &client).await;
+        assert_eq!(most_sent.load(Ordering::SeqCst), 8);
     });
 }
 

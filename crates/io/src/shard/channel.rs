@@ -95,7 +95,7 @@ impl Channel {
     pub(crate) fn max_gso_segments(&self) -> usize {
         match self {
             Self::System(socket) => socket.max_gso_segments(),
-            Self::Provided(_) => 1,
+            Self::Provided(provided) => provided.socket.max_segments(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Channel {
     pub(crate) fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
         match self {
             Self::System(socket) => socket.send_together(batches),
-            // One call for each datagram is all there is.
+            // One call for each batch is all there is.
             Self::Provided(_) => 0,
         }
     }
@@ -195,11 +195,13 @@ impl Provided {
     fn send(&mut self, batch: &Batch<'_>, progress: &mut usize) -> SendOutcome {
         let size = batch.contents.len();
         let segment = batch.segment_size.unwrap_or(size).max(1);
+        let most = segment.saturating_mul(self.socket.max_segments().max(1));
         while *progress < size {
             let rest = &batch.contents[*progress..];
-            let contents = &rest[..segment.min(rest.len())];
-            let datagram = Batch { contents, segment_size: None, ..*batch };
-            match self.socket.send(&datagram, &mut Context::from_waker(&self.waker)) {
+            let contents = &rest[..most.min(rest.len())];
+            let segment_size = Some(segment).filter(|segment| contents.len() > *segment);
+            let part = Batch { contents, segment_size, ..*batch };
+            match self.socket.send(&part, &mut Context::from_waker(&self.waker)) {
                 SendOutcome::Sent => *progress += contents.len(),
                 other => return other,
             }
