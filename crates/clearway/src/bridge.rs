@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 
 use crate::tasks::{self, Runtime};
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
-pub(crate) use held::Total;
+pub(crate) use held::{Held, Total};
 use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};

@@ -69,7 +69,7 @@ impl Total {
 
 /// The number of bytes that one stream buffers in one direction. Dropping it subtracts them from
 /// the total.
-pub(super) struct Held {
+pub(crate) struct Held {
     own: usize,
     total: Option<Total>,
     /// Set if the stream's bytes count toward the total but are not limited by it.
@@ -86,7 +86,7 @@ impl Held {
     }
 
     /// Creates a count that contributes to `total`, but is limited only by the stream's own limit.
-    pub(super) fn counted(total: &Total) -> Self {
+    pub(crate) fn counted(total: &Total) -> Self {
         let mut held = Self::new(Some(total));
         held.only_counts = true;
         held
@@ -128,18 +128,18 @@ impl Held {
     }
 
     /// Returns the number of buffered bytes, including the overhead per piece.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.own
     }
 
-    pub(super) fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.own = self.own.saturating_add(bytes);
         if let Some(total) = &self.total {
             total.add(bytes);
         }
     }
 
-    pub(super) fn remove(&mut self, bytes: usize) {
+    pub(crate) fn remove(&mut self, bytes: usize) {
         let bytes = bytes.min(self.own);
         self.own -= bytes;
         if let Some(total) = &self.total {

@@ -5,36 +5,58 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use clearway_http3::DatagramError;
 
-use crate::bridge::{AppState, Effects, WakerSlot};
+use crate::bridge::{AppState, Effects, Held, Total, WakerSlot};
 use crate::datagrams::OVERHEAD;
 
 /// Maximum number of datagram bytes to buffer per exchange and direction; each datagram counts as
-/// its payload plus [`OVERHEAD`].
-const BUFFER: usize = 256 << 10;
+/// its payload plus [`OVERHEAD`]. The senders inside of a tunnel send bursts as large as their
+/// congestion windows, which must fit: 2 MiB is the bandwidth-delay product of 160 Mbit/s and 100 ms.
+const BUFFER: usize = 2 << 20;
 
 /// Datagrams in one direction of an exchange. When the queue is full, the oldest datagrams are
 /// dropped, since the newest are the most likely to be useful.
-#[derive(Default)]
 pub(super) struct Queue {
     datagrams: VecDeque<Bytes>,
-    cost: usize,
+    held: Held,
     pub(super) dropped: u64,
 }
 
 impl Queue {
+    /// Creates an empty queue whose bytes count toward `total`.
+    fn new(total: &Total) -> Self {
+        Self { datagrams: VecDeque::new(), held: Held::counted(total), dropped: 0 }
+    }
+
     pub(super) fn push(&mut self, data: Bytes) {
-        self.cost = self.cost.saturating_add(data.len().saturating_add(OVERHEAD as usize));
+        self.held.add(cost_of(&data));
         self.datagrams.push_back(data);
-        while self.cost > BUFFER && self.pop().is_some() {
-            self.dropped = self.dropped.saturating_add(1);
+        while self.held.bytes() > BUFFER && self.pop().is_some() {
+            self.count_dropped();
         }
     }
 
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         let data = self.datagrams.pop_front()?;
-        self.cost = self.cost.saturating_sub(data.len().saturating_add(OVERHEAD as usize));
+        self.held.remove(cost_of(&data));
         Some(data)
     }
+
+    /// Moves at most `limit` of the oldest datagrams to the back of `taken`. Returns their number.
+    pub(super) fn take(&mut self, taken: &mut VecDeque<Bytes>, limit: usize) -> usize {
+        let count = self.datagrams.len().min(limit);
+        let cost = self.datagrams.iter().take(count).map(cost_of).fold(0, usize::saturating_add);
+        self.held.remove(cost);
+        taken.extend(self.datagrams.drain(..count));
+        count
+    }
+
+    pub(super) fn count_dropped(&mut self) {
+        self.dropped = self.dropped.saturating_add(1);
+    }
+}
+
+fn cost_of(data: &Bytes) -> usize {
+    data.len().saturating_add(OVERHEAD as usize)
 }
 
 /// The datagrams of one exchange.
@@ -46,7 +68,6 @@ pub(super) struct ExchangeDatagrams {
     pub(super) used: Option<Box<Used>>,
 }
 
-#[derive(Default)]
 pub(super) struct Used {
     pub(super) outgoing: Queue,
     pub(super) incoming: Queue,
@@ -58,14 +79,32 @@ pub(super) struct Used {
     pub(super) failed: Option<DatagramError>,
 }
 
+impl Used {
+    fn new(total: &Total) -> Self {
+        Self {
+            outgoing: Queue::new(total),
+            incoming: Queue::new(total),
+            task: WakerSlot::default(),
+            wants_larger: false,
+            failed: None,
+        }
+    }
+}
+
 impl ExchangeDatagrams {
-    pub(super) fn used(&mut self) -> &mut Used {
-        self.used.get_or_insert_default()
+    /// Returns the state of an exchange that uses datagrams. The queued bytes count toward `total`.
+    pub(super) fn used(&mut self, total: &Total) -> &mut Used {
+        self.used.get_or_insert_with(|| Box::new(Used::new(total)))
     }
 
     /// Queues a received datagram.
-    pub(super) fn receive<F: AppState>(&mut self, data: Bytes, effects: &mut Effects<F>) {
-        let used = self.used();
+    pub(super) fn receive<F: AppState>(
+        &mut self,
+        data: Bytes,
+        total: &Total,
+        effects: &mut Effects<F>,
+    ) {
+        let used = self.used(total);
         used.incoming.push(data);
         used.task.wake(effects);
     }
@@ -84,8 +123,9 @@ impl ExchangeDatagrams {
 
     /// Counts a datagram that the transport did not accept.
     pub(super) fn count_dropped(&mut self) {
-        let outgoing = &mut self.used().outgoing;
-        outgoing.dropped = outgoing.dropped.saturating_add(1);
+        if let Some(used) = &mut self.used {
+            used.outgoing.count_dropped();
+        }
     }
 
     /// Returns whether a task has rejected a datagram that is too large since the last call.
@@ -95,7 +135,17 @@ impl ExchangeDatagrams {
 
     /// Records that no datagrams can be sent because of `error`.
     pub(super) fn fail(&mut self, error: DatagramError) {
-        self.used().failed = Some(error);
+        if let Some(used) = &mut self.used {
+            used.failed = Some(error);
+        }
+    }
+
+    /// Frees the unused capacity of the queues, since the connection is idle.
+    pub(super) fn compact(&mut self) {
+        if let Some(used) = &mut self.used {
+            used.outgoing.datagrams.shrink_to_fit();
+            used.incoming.datagrams.shrink_to_fit();
+        }
     }
 }
 
@@ -105,18 +155,62 @@ mod tests {
 
     #[test]
     fn the_oldest_datagrams_are_dropped() {
-        let mut queue = Queue::default();
-        for number in 0..10_000u32 {
+        let total = Total::default();
+        let mut queue = Queue::new(&total);
+        for number in 0..100_000u32 {
             queue.push(Bytes::copy_from_slice(&number.to_be_bytes()));
         }
-        assert!(queue.cost <= BUFFER);
+        assert!(queue.held.bytes() <= BUFFER);
+        assert_eq!(total.bytes(), queue.held.bytes());
         let kept = queue.datagrams.len() as u64;
-        assert_eq!(kept + queue.dropped, 10_000);
+        assert_eq!(kept + queue.dropped, 100_000);
         assert_eq!(queue.pop().unwrap(), (queue.dropped as u32).to_be_bytes()[..]);
         while queue.pop().is_some() {}
-        assert_eq!(queue.cost, 0);
+        assert_eq!(total.bytes(), 0);
         // A datagram that is larger than the entire buffer is dropped too.
         queue.push(Bytes::from(vec![0; BUFFER]));
-        assert_eq!((queue.datagrams.len(), queue.cost), (0, 0));
+        assert_eq!((queue.datagrams.len(), total.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_burst_of_a_congestion_window_fits() {
+        // 100 Mbit/s with a round-trip time of 100 ms.
+        const WINDOW: usize = 100_000_000 / 8 / 10;
+        let mut queue = Queue::new(&Total::default());
+        for _ in 0..WINDOW / 1200 {
+            queue.push(Bytes::from_static(&[0; 1201]));
+        }
+        assert_eq!(queue.dropped, 0);
+    }
+
+    #[test]
+    fn idle_exchanges_keep_no_capacity() {
+        let mut datagrams = ExchangeDatagrams::default();
+        let used = datagrams.used(&Total::default());
+        for queue in [&mut used.outgoing, &mut used.incoming] {
+            (0..100).for_each(|_| queue.push(Bytes::new()));
+            while queue.pop().is_some() {}
+        }
+        datagrams.compact();
+        let used = datagrams.used.unwrap();
+        assert_eq!(
+            (used.outgoing.datagrams.capacity(), used.incoming.datagrams.capacity()),
+            (0, 0)
+        );
+    }
+
+    #[test]
+    fn batches_are_taken_in_order() {
+        let total = Total::default();
+        let mut queue = Queue::new(&total);
+        (0..5u8).for_each(|number| queue.push(Bytes::from(vec![number; 10])));
+        let (all, mut taken) = (total.bytes(), VecDeque::new());
+        assert_eq!(queue.take(&mut taken, 3), 3);
+        assert_eq!(total.bytes(), all / 5 * 2);
+        assert_eq!((queue.take(&mut taken, 3), queue.take(&mut taken, 3)), (2, 0));
+        assert!(taken.iter().map(|data| data[0]).eq(0..5));
+        queue.push(Bytes::from_static(b"left"));
+        drop(queue);
+        assert_eq!(total.bytes(), 0);
     }
 }

@@ -71,12 +71,15 @@ pub(super) struct Totals {
     pub(super) sending: Total,
     /// Number of received bytes that no task has read.
     receiving: Total,
+    /// Number of queued bytes of datagrams in both directions.
+    pub(super) datagrams: Total,
 }
 
 impl Totals {
     /// Returns the number of bytes buffered in both directions.
     pub(super) fn bytes(&self) -> usize {
-        self.sending.bytes().saturating_add(self.receiving.bytes())
+        let content = self.sending.bytes().saturating_add(self.receiving.bytes());
+        content.saturating_add(self.datagrams.bytes())
     }
 }
 
@@ -113,6 +116,9 @@ impl AppState for Exchanges {
     fn compact(&mut self) {
         if self.all.is_empty() {
             self.all = Slab::new();
+        }
+        for (_, exchange) in &mut self.all {
+            exchange.datagrams.compact();
         }
         self.by_stream.compact();
         self.waiting.shrink_to_fit();

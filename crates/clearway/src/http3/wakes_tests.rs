@@ -1,7 +1,9 @@
 //! Like [`crate::wakes_tests`], for HTTP/3 tasks.
 
 use core::future::poll_fn;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +28,8 @@ const CODE: Code = Code::REQUEST_CANCELLED;
 /// A connected client and server.
 struct Pair {
     world: World,
+    /// The state that the client's tasks share with its shard.
+    shared: Arc<Shared>,
     client: Client,
     server: Arc<Accepting>,
 }
@@ -69,7 +73,8 @@ impl Pair {
         let driver = Driver::server(of_server.clone(), listener, config, &mut random);
         let sides = [client, (Box::new(driver), of_server as Arc<dyn Wakes>)];
         let world = World::new(PROTOCOL, transport(), sides);
-        let mut pair = Self { world, client: Client::of(of_client), server };
+        let shared = of_client.clone();
+        let mut pair = Self { world, shared, client: Client::of(of_client), server };
         pair.world.run_for(SECOND);
         pair
     }
@@ -266,6 +271,57 @@ fn datagrams_reach_their_reader() {
     let reading = async move { datagrams.receive().await };
     let datagram = pair.expect(1, reading, |pair| drop(pair.world.spawn(request.finish())));
     assert!(datagram.is_none(), "{datagram:?}");
+}
+
+/// A batch takes the lock once, and wakes the shard once.
+#[test]
+fn datagrams_pass_in_batches() {
+    let mut pair = Pair::new();
+    let exchange = pair.tunnel();
+    let (sending, mut datagrams) = (exchange.request.datagrams(), exchange.received.datagrams());
+    let reading = async move {
+        let mut received = VecDeque::new();
+        let first = datagrams.receive_many(&mut received, 3).await.unwrap().unwrap();
+        let second = datagrams.receive_many(&mut received, 3).await.unwrap().unwrap();
+        (first, second, received)
+    };
+    let (first, second, received) = pair.expect(1, reading, |pair| {
+        let shared = pair.shared.clone();
+        let counts =
+            || [&shared.locks, &shared.shard_wakes].map(|count| count.load(Ordering::SeqCst));
+        let (before, held) = (counts(), pair.world.held_bytes(0));
+        let mut payloads = (0..5u8).map(|number| Bytes::from(vec![number; 100])).collect();
+        sending.send_all(&mut payloads).unwrap();
+        assert!(payloads.is_empty());
+        assert_eq!(counts(), before.map(|count| count + 1));
+        assert_eq!(pair.world.held_bytes(0) - held, 5 * (100 + 64));
+    });
+    assert_eq!((first, second), (3, 2));
+    assert!(received.iter().map(|payload| payload[0]).eq(0..5));
+}
+
+#[test]
+fn a_batch_loses_only_datagrams_that_are_too_large() {
+    let mut pair = Pair::new();
+    let Exchange { request, response, mut received, responder } = pair.tunnel();
+    let sending = request.datagrams();
+    let batch = || [1, 3000, 2].map(|length| Bytes::from(vec![0; length])).into();
+    sending.send_all(&mut batch()).unwrap();
+    pair.world.run_for(SECOND);
+    let mut datagrams = received.datagrams();
+    let mut got = VecDeque::new();
+    now_or_never(datagrams.receive_many(&mut got, 9)).unwrap().unwrap().unwrap();
+    assert!(got.iter().map(Bytes::len).eq([1, 2]));
+    // An empty request for datagrams does not wait.
+    assert_eq!(now_or_never(datagrams.receive_many(&mut got, 0)).unwrap().unwrap().unwrap(), 0);
+    request.reset(CODE);
+    let mut payloads = batch();
+    sending.send_all(&mut payloads).unwrap_err();
+    assert_eq!(payloads.len(), 3);
+    pair.world.run_for(SECOND);
+    let error = now_or_never(datagrams.receive_many(&mut got, 9)).unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, Error::Reset(CODE)), "{error}");
+    drop((response, responder, now_or_never(received.chunk())));
 }
 
 /// Everything arrives in one batch: data received before the end can be read after it.

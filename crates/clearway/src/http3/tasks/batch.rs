@@ -9,7 +9,7 @@ use clearway_wire::VarInt;
 use http::{HeaderMap, Request, Response};
 
 use super::super::driver::{AppTurn, Ending, Turn};
-use super::super::exchanges::{Effects, Exchange, Head, State};
+use super::super::exchanges::{Effects, Exchange, Exchanges, Head, State};
 use super::super::{Error, Timeouts};
 use super::{Listener, News};
 use crate::bridge::{SendState, Signal};
@@ -136,7 +136,11 @@ impl AppTurn for Batch<'_> {
     }
 
     fn datagram(&mut self, _: &mut Turn<'_>, stream: u64, payload: Bytes) {
-        self.with(stream, |exchange, effects| exchange.datagrams.receive(payload, effects));
+        let Exchanges { all, by_stream, totals, .. } = &mut self.state.app;
+        let exchange = by_stream.get(stream).and_then(|key| all.get_mut(key));
+        if let Some(exchange) = exchange {
+            exchange.datagrams.receive(payload, &totals.datagrams, self.effects);
+        }
     }
 
     fn priority(&mut self, stream: u64, priority: Priority) {
