@@ -16,6 +16,7 @@
 //! [`transport_config`], whose first datagrams are large enough for the 1200 bytes of a QUIC
 //! handshake inside of the tunnel, and for the 1280 bytes that an IPv6 link needs (RFC 9484 §7.1).
 
+mod batches;
 mod counters;
 mod device;
 mod error;

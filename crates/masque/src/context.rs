@@ -92,9 +92,21 @@ impl Datagram {
 
     /// Returns the payload of an HTTP Datagram, with the Context ID in front of a copy of `payload`.
     pub fn encode(context: ContextId, payload: &[u8]) -> Bytes {
+        Self::encode_with(context, payload, |_| {})
+    }
+
+    /// Encodes a datagram like [`encode`](Self::encode), and calls `change` with the copy of the
+    /// payload.
+    pub(crate) fn encode_with(
+        context: ContextId,
+        payload: &[u8],
+        change: impl FnOnce(&mut [u8]),
+    ) -> Bytes {
         let mut header = [0; ContextId::MAX_LENGTH];
         let length = context.write(&mut header).unwrap_or_default();
-        [header.get(..length).unwrap_or_default(), payload].concat().into()
+        let mut datagram = [header.get(..length).unwrap_or_default(), payload].concat();
+        change(datagram.get_mut(length..).unwrap_or_default());
+        datagram.into()
     }
 }
 

@@ -27,6 +27,10 @@ pub trait IpDevice: Send + Sync + 'static {
     /// as in a network.
     fn try_send(&self, packet: &[u8]) -> io::Result<()>;
 
+    /// Passes on the packets of earlier calls of [`try_send`](Self::try_send), if the device collects
+    /// them. Called after each batch; does nothing by default.
+    fn flush(&self) {}
+
     /// Returns the number of packets for the tunnels that were dropped because they were not
     /// received in time, as far as the device counts them.
     fn dropped(&self) -> u64 {
@@ -41,6 +45,10 @@ impl<D: IpDevice + ?Sized> IpDevice for Arc<D> {
 
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
         (**self).try_send(packet)
+    }
+
+    fn flush(&self) {
+        (**self).flush();
     }
 
     fn dropped(&self) -> u64 {

@@ -10,14 +10,13 @@ use clearway_units::Timestamp;
 use tokio::time::Instant;
 
 use super::TunnelError;
-use crate::http3::{
-    Capsule, Code, DATAGRAM_CAPSULE, DatagramError, Datagrams, Error, RecvBody, SendBody,
-};
+use super::batches::BatchedDatagrams;
+use crate::http3::{Capsule, Code, DATAGRAM_CAPSULE, Datagrams, RecvBody, SendBody};
 
 /// One end of an IP tunnel: its state machine, and the exchange with the peer.
 pub(super) struct IpEnd {
     pub(super) flow: IpTunnel,
-    datagrams: Datagrams,
+    datagrams: BatchedDatagrams,
     /// The sending half of the stream, which stays open as long as the tunnel.
     send: Option<SendBody>,
     body: RecvBody,
@@ -41,7 +40,7 @@ impl IpEnd {
         began: Instant,
     ) -> Self {
         let (content, control) = (Bytes::new(), VecDeque::new());
-        let send = Some(send);
+        let (datagrams, send) = (BatchedDatagrams::new(datagrams), Some(send));
         Self { flow, datagrams, send, body, content, control, dropped: (0, 0), began }
     }
 
@@ -78,19 +77,20 @@ impl IpEnd {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends an IP packet to the peer. If the packet was dropped, returns an ICMP message for its
-    /// source.
-    pub(super) fn send_packet(
+    /// Queues an IP packet for the peer, until [`Self::flush`]. If the packet was dropped, returns an
+    /// ICMP message for its source.
+    pub(super) fn queue_packet(
         &mut self,
         packet: &[u8],
         origin: Origin,
     ) -> Result<Option<Vec<u8>>, TunnelError> {
         let maximum = self.datagrams.max_size();
-        if self.max_packet().is_some_and(|maximum| packet.len() > maximum) {
+        let header = ContextId::PAYLOAD.encoded_len();
+        if maximum.is_some_and(|maximum| packet.len().saturating_add(header) > maximum) {
             self.datagrams.want_larger();
         }
         match self.flow.send_packet(packet, origin, maximum, self.now()) {
-            IpSent::Datagram(datagram) => self.send_datagram(datagram).map(|()| None),
+            IpSent::Datagram(datagram) => self.queue_datagram(datagram).map(|()| None),
             IpSent::Reply { packet, .. } => Ok(Some(packet)),
             IpSent::Dropped(_) => Ok(None),
             IpSent::Abort(error) => {
@@ -100,19 +100,16 @@ impl IpEnd {
         }
     }
 
-    /// Sends the payload of an HTTP Datagram. It is dropped if it does not fit.
-    pub(super) fn send_datagram(&mut self, datagram: Bytes) -> Result<(), TunnelError> {
+    /// Sends the queued packets.
+    pub(super) fn flush(&mut self) -> Result<(), TunnelError> {
+        Ok(self.datagrams.flush()?)
+    }
+
+    /// Queues the payload of an HTTP Datagram, until [`Self::flush`]. It is dropped if it does not
+    /// fit.
+    pub(super) fn queue_datagram(&mut self, datagram: Bytes) -> Result<(), TunnelError> {
         if self.datagrams.max_size().is_some() {
-            let packet = packet_length(&datagram);
-            return match self.datagrams.send(datagram) {
-                Ok(()) => Ok(()),
-                // The path's MTU has just become smaller.
-                Err(Error::Datagram(DatagramError::TooLarge { .. })) => {
-                    self.flow.discard_sent(packet, IpDropReason::TooBig);
-                    Ok(())
-                }
-                Err(error) => Err(error.into()),
-            };
+            return Ok(self.datagrams.queue(datagram)?);
         }
         let send = self.send.as_mut().ok_or(TunnelError::Closed)?;
         // A stream without room delays later packets; a dropped packet delays nothing.
@@ -161,7 +158,8 @@ impl IpEnd {
     fn react(&mut self, received: IpReceived) -> Result<IpReceived, TunnelError> {
         match received {
             IpReceived::Reply { datagram, reason } => {
-                self.send_datagram(datagram)?;
+                self.queue_datagram(datagram)?;
+                self.flush()?;
                 Ok(IpReceived::Ignored(reason))
             }
             IpReceived::Abort(error) => {

@@ -16,14 +16,12 @@ use clearway_masque::request::{self, Form};
 use clearway_units::Timestamp;
 use tokio::time::Instant;
 
+use super::batches::BATCH;
 use super::device::IpDevice;
 use super::ip_end::IpEnd;
 use super::turns::{Turn, poll_turns};
 use super::{RelayEnd, TunnelError};
 use crate::http3::{Code, RecvBody, Responder};
-
-/// Maximum number of packets to relay in one direction before switching to the other direction.
-const BATCH: usize = 64;
 
 /// Time after which addresses are assigned to a client that has not requested any.
 const UNREQUESTED_AFTER: Duration = Duration::from_millis(300);
@@ -177,6 +175,13 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
 
     /// Relays a bounded number of packets to the device.
     fn poll_to_device(&mut self, context: &mut Context<'_>) -> Turn {
+        let turn = self.poll_client(context);
+        self.device.flush();
+        turn
+    }
+
+    /// Passes a bounded number of packets from the client to the device.
+    fn poll_client(&mut self, context: &mut Context<'_>) -> Turn {
         for _ in 0..BATCH {
             let received = match ready!(self.end.poll_receive(context)) {
                 Ok(Some(received)) => received,
@@ -216,7 +221,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
         let now = self.end.now();
         if self.end.flow.is_own(destination) {
             return match self.end.flow.own_echo(packet, now) {
-                Some(reply) => self.end.send_datagram(reply),
+                Some(reply) => self.end.queue_datagram(reply),
                 None => Ok(()),
             };
         }
@@ -233,7 +238,7 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
                 Ok(())
             }
             Verdict::Prohibit => match self.end.flow.prohibit(packet, now) {
-                Some(reply) => self.end.send_datagram(reply),
+                Some(reply) => self.end.queue_datagram(reply),
                 None => Ok(()),
             },
         }
@@ -254,15 +259,25 @@ impl<D: IpDevice, R: IpRules> Relay<D, R> {
 
     /// Relays a bounded number of packets to the client.
     fn poll_to_client(&mut self, context: &mut Context<'_>) -> Turn {
+        let turn = self.poll_device(context);
+        match self.end.flush() {
+            Ok(()) => turn,
+            Err(error) => Poll::Ready(Err(RelayEnd::Tunnel(error))),
+        }
+    }
+
+    /// Queues a bounded number of packets for the client.
+    fn poll_device(&mut self, context: &mut Context<'_>) -> Turn {
         for _ in 0..BATCH {
             let packet = ready!(self.device.poll_receive(context)).map_err(RelayEnd::Device)?;
             if !self.rules.permits(packet.len()) {
                 self.end.flow.discard(1, IpDropReason::Bandwidth);
                 continue;
             }
-            let reply = self.end.send_packet(&packet, self.origin).map_err(RelayEnd::Tunnel)?;
+            let reply = self.end.queue_packet(&packet, self.origin).map_err(RelayEnd::Tunnel)?;
             if let Some(reply) = reply {
                 let _ = self.device.try_send(&reply);
+                self.device.flush();
             }
         }
         Poll::Ready(Ok(()))

@@ -32,7 +32,7 @@ impl IpOptions {
     pub fn new(pool: AddressPool, router: IpRouter) -> Self {
         // A TCP connection sends bursts as large as the congestion window, which a tunnel should
         // not lose.
-        let queue = QueueLimits { datagrams: 512, bytes: 1 << 20 };
+        let queue = QueueLimits { datagrams: 2048, bytes: 2 << 20 };
         Self { pool, router, addresses_per_tunnel: 2, queue }
     }
 }

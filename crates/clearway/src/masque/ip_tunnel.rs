@@ -162,7 +162,26 @@ impl IpTunnel {
     /// An error means that the tunnel has ended, for example because an IPv6 packet of 1280 bytes
     /// does not fit (RFC 9484 §7.1).
     pub fn send(&mut self, packet: &[u8], origin: Origin) -> Result<Option<Vec<u8>>, TunnelError> {
-        self.end.send_packet(packet, origin)
+        let reply = self.queue(packet, origin)?;
+        self.flush()?;
+        Ok(reply)
+    }
+
+    /// Queues an IP packet, until [`flush`](Self::flush) is called or 64 packets are queued. The rest
+    /// is as for [`send`](Self::send), which takes more CPU time.
+    ///
+    /// # Errors
+    /// An error means that the tunnel has ended, as for [`send`](Self::send).
+    pub fn queue(&mut self, packet: &[u8], origin: Origin) -> Result<Option<Vec<u8>>, TunnelError> {
+        self.end.queue_packet(packet, origin)
+    }
+
+    /// Sends the queued packets.
+    ///
+    /// # Errors
+    /// An error means that the tunnel has ended.
+    pub fn flush(&mut self) -> Result<(), TunnelError> {
+        self.end.flush()
     }
 
     /// Returns the longest IP packet that can be sent now, in bytes: the MTU of the tunnel. `None`

@@ -15,13 +15,11 @@ use clearway_units::Timestamp;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
+use super::batches::{BATCH, BatchedDatagrams};
 use super::error::{RelayEnd, TunnelError};
 use super::target_socket::{Outgoing, TargetSocket, with_outgoing};
 use super::turns::{Turn, poll_turns};
-use crate::http3::{Code, DatagramError, Datagrams, Error, RecvBody, Responder, SendBody};
-
-/// Maximum number of datagrams to relay in one direction before switching to the other direction.
-const BATCH: usize = 64;
+use crate::http3::{Code, RecvBody, Responder, SendBody};
 
 /// Time limit for delivering the end of a tunnel's stream to the client.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,7 +72,7 @@ pub(super) async fn relay_udp_observed(
     permits: impl FnMut(usize) -> bool,
     observe: impl FnMut(&UdpStatistics),
 ) -> (UdpStatistics, RelayEnd) {
-    let datagrams = responder.datagrams();
+    let datagrams = BatchedDatagrams::new(responder.datagrams());
     let send = responder.start(request::accept(Form::Extended));
     let mut flow = UdpFlow::new(Side::Proxy, options.queue);
     flow.open();
@@ -118,7 +116,7 @@ struct Relay<P> {
 
 /// The exchange with the client.
 struct ClientEnd {
-    datagrams: Datagrams,
+    datagrams: BatchedDatagrams,
     send: SendBody,
     body: RecvBody,
     /// Content of the stream that was not processed yet.
@@ -170,6 +168,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
 
     /// Queues a bounded number of datagrams for the target.
     fn poll_client(&mut self, context: &mut Context<'_>, outgoing: &mut Outgoing) -> Turn {
+        let now = Instant::now();
         for _ in 0..BATCH {
             let received = match ready!(self.client.poll_receive(&mut self.flow, context)) {
                 Ok(Some(received)) => received,
@@ -177,7 +176,7 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
                 Err(error) => return Poll::Ready(Err(RelayEnd::Tunnel(error))),
             };
             match received {
-                Received::Forward(payload) => self.send_to_target(&payload, outgoing)?,
+                Received::Forward(payload) => self.send_to_target(&payload, now, outgoing)?,
                 Received::Held | Received::Extension(_) | Received::Ignored(_) => {}
                 Received::Abort(error) => {
                     return Poll::Ready(Err(RelayEnd::Tunnel(TunnelError::Protocol(error))));
@@ -187,9 +186,14 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
         Poll::Ready(Ok(()))
     }
 
-    fn send_to_target(&mut self, payload: &[u8], outgoing: &mut Outgoing) -> Result<(), RelayEnd> {
-        self.active_at = Instant::now();
-        let now = Timestamp::ORIGIN + self.active_at.saturating_duration_since(self.began);
+    fn send_to_target(
+        &mut self,
+        payload: &[u8],
+        now: Instant,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), RelayEnd> {
+        self.active_at = now;
+        let now = Timestamp::ORIGIN + now.saturating_duration_since(self.began);
         let refused = if !self.guard.permits(payload.len() as u64, now) {
             Some(DropReason::Unanswered)
         } else if !(self.permits)(payload.len()) {
@@ -208,18 +212,20 @@ impl<P: FnMut(usize) -> bool> Relay<P> {
     /// Relays a bounded number of datagrams to the client.
     fn poll_to_client(&mut self, context: &mut Context<'_>) -> Turn {
         let Self { flow, client, socket, guard, active_at, permits, .. } = self;
-        let mut sent = Ok(());
+        let mut queued = Ok(());
         let received = socket.poll_receive(context, |payload| {
-            *active_at = Instant::now();
-            guard.on_answer();
-            if sent.is_ok() && permits(payload.len()) {
+            if queued.is_ok() && permits(payload.len()) {
                 flow.queue(payload);
-                sent = client.send(flow, payload.len());
-            } else if sent.is_ok() {
+                queued = client.queue(flow, payload.len());
+            } else if queued.is_ok() {
                 flow.discard(1, DropReason::Bandwidth);
             }
         });
-        ready!(received).map_err(RelayEnd::Socket)?;
+        if ready!(received).map_err(RelayEnd::Socket)? > 0 {
+            *active_at = Instant::now();
+            guard.on_answer();
+        }
+        let sent = queued.and_then(|()| Ok(client.datagrams.flush()?));
         Poll::Ready(sent.map_err(RelayEnd::Tunnel))
     }
 
@@ -257,9 +263,9 @@ impl ClientEnd {
         }
     }
 
-    /// Sends what is queued in `flow`. Datagrams that the connection cannot carry are dropped.
-    /// `length` is that of the newest UDP payload.
-    fn send(&mut self, flow: &mut UdpFlow, length: usize) -> Result<(), TunnelError> {
+    /// Passes the queue of `flow` to the batch. Datagrams that the connection cannot carry are
+    /// dropped. `length` is that of the newest UDP payload.
+    fn queue(&mut self, flow: &mut UdpFlow, length: usize) -> Result<(), TunnelError> {
         // Capsules are for connections without DATAGRAM frames, and until the client's SETTINGS have
         // arrived.
         let Some(maximum) = self.datagrams.max_size() else {
@@ -277,14 +283,7 @@ impl ClientEnd {
             self.datagrams.want_larger();
         }
         while let Some(datagram) = flow.next_datagram(maximum) {
-            match self.datagrams.send(datagram) {
-                Ok(()) => {}
-                // The path's MTU has just become smaller.
-                Err(Error::Datagram(DatagramError::TooLarge { .. })) => {
-                    flow.discard_for_peer(length, DropReason::TooLargeForDatagram);
-                }
-                Err(error) => return Err(error.into()),
-            }
+            self.datagrams.queue(datagram)?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use clearway_masque::QueueLimits;
 
+use super::batches::BATCH;
 use super::device::{IpDevice, receive};
 
 /// Routes the packets of one device to tunnels, by destination address.
@@ -58,15 +59,14 @@ impl IpRouter {
     pub async fn run(&self) -> io::Error {
         let shared = &*self.0;
         loop {
-            match receive(&*shared.device).await {
-                Ok(packet) => shared.route(packet),
-                Err(error) => {
-                    for queue in lock(&shared.ports).values() {
-                        lock(queue).fail(error.kind());
-                    }
-                    return error;
+            for _ in 0..BATCH {
+                match receive(&*shared.device).await {
+                    Ok(packet) => shared.route(packet),
+                    Err(error) => return shared.fail(error),
                 }
             }
+            // The tunnels' tasks may need this thread to empty their queues.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -97,6 +97,14 @@ impl fmt::Debug for IpRouter {
 }
 
 impl Shared {
+    /// Ends all ports with an error of this kind.
+    fn fail(&self, error: io::Error) -> io::Error {
+        for queue in lock(&self.ports).values() {
+            lock(queue).fail(error.kind());
+        }
+        error
+    }
+
     fn route(&self, packet: Bytes) {
         let Some(destination) = destination(&packet) else { return };
         let queue = lock(&self.ports).get(&destination).cloned();
@@ -185,6 +193,10 @@ impl IpDevice for IpPort {
 
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
         self.0.router.device.try_send(packet)
+    }
+
+    fn flush(&self) {
+        self.0.router.device.flush();
     }
 
     fn dropped(&self) -> u64 {

@@ -99,3 +99,25 @@ fn a_full_queue_drops_the_oldest_packets() {
     assert_eq!(next(&port), Poll::Ready(Ok(packet("192.0.2.2", 3))));
     assert_eq!(next(&port), Poll::Ready(Ok(packet("192.0.2.2", 4))));
 }
+
+/// The task of a tunnel on the same thread runs before its queue is full.
+#[test]
+fn a_burst_leaves_time_for_the_tunnels() {
+    let script = Arc::new(Script::default());
+    let router = IpRouter::new(script.clone());
+    let port = router.port(QueueLimits { datagrams: BATCH, bytes: 1 << 20 });
+    port.add("192.0.2.2".parse().unwrap());
+    lock(&script.incoming).extend((0..250).map(|number| packet("192.0.2.2", number)));
+    let mut running = core::pin::pin!(router.run());
+    let mut received = 0;
+    for _ in 0..250 {
+        let polled = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        while let Poll::Ready(Ok(_)) = next(&port) {
+            received += 1;
+        }
+        if polled.is_ready() {
+            break;
+        }
+    }
+    assert_eq!((received, port.dropped()), (250, 0));
+}

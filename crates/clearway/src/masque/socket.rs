@@ -6,6 +6,7 @@ use std::io;
 
 use clearway_io::{Batch, DatagramSocket, EcnCodepoint, Meta, SendOutcome};
 
+use super::batches::BATCH;
 use super::{TunnelError, UdpTunnel};
 use crate::http3::{DatagramError, Error};
 
@@ -33,12 +34,19 @@ impl DatagramSocket for TunnelSocket {
         self.local
     }
 
+    fn max_segments(&self) -> usize {
+        BATCH
+    }
+
     fn send(&mut self, batch: &Batch<'_>, _context: &mut Context<'_>) -> SendOutcome {
         if batch.destination != self.target {
             let error = "this tunnel can send only to its target";
             return SendOutcome::Failed(io::Error::new(io::ErrorKind::HostUnreachable, error));
         }
-        match self.tunnel.send(batch.contents) {
+        let segment = batch.segment_size.unwrap_or(batch.contents.len()).max(1);
+        let mut payloads = batch.contents.chunks(segment);
+        let queued = payloads.try_for_each(|payload| self.tunnel.queue(payload));
+        match queued.and_then(|()| self.tunnel.flush()) {
             Ok(()) => SendOutcome::Sent,
             Err(TunnelError::Http(Error::Datagram(DatagramError::TooLarge { .. }))) => {
                 SendOutcome::TooLarge

@@ -178,7 +178,8 @@ impl TargetSocket {
         Ok(false)
     }
 
-    /// Receives one bounded batch, and calls `each` with every UDP payload.
+    /// Receives one bounded batch, and calls `each` with every UDP payload. Returns the number of
+    /// system buffers that were filled.
     ///
     /// # Errors
     /// Returns errors after which the socket cannot be used any more.
@@ -186,7 +187,7 @@ impl TargetSocket {
         &mut self,
         context: &mut Context<'_>,
         mut each: impl FnMut(&[u8]),
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<io::Result<usize>> {
         let Self { socket, state, .. } = self;
         BUFFER.with_borrow_mut(|buffer| {
             let buffer = buffer.get_or_insert_default().bytes();
@@ -213,7 +214,7 @@ impl TargetSocket {
                 }
                 contents.chunks(meta.stride.max(1)).for_each(&mut each);
             }
-            Poll::Ready(Ok(()))
+            Poll::Ready(Ok(filled))
         })
     }
 }

@@ -13,15 +13,16 @@ use clearway_masque::udp::{Received, UdpFlow, UdpStatistics};
 use http::HeaderMap;
 
 use super::TunnelError;
+use super::batches::BatchedDatagrams;
 use super::opening::{self, Opened};
-use crate::http3::{Client, Code, DatagramError, Datagrams, Error, RecvBody, SendBody};
+use crate::http3::{Client, Code, DatagramError, Error, RecvBody, SendBody};
 
 /// A UDP tunnel through a proxy (RFC 9298), to one target.
 ///
 /// Datagrams may be lost, reordered and dropped. The tunnel is closed when this is dropped.
 pub struct UdpTunnel {
     flow: UdpFlow,
-    datagrams: Datagrams,
+    datagrams: BatchedDatagrams,
     /// This side of the stream, which stays open as long as the tunnel.
     send: Option<SendBody>,
     body: RecvBody,
@@ -68,6 +69,7 @@ impl Client {
         let mut flow = UdpFlow::new(Side::Client, QueueLimits::default());
         flow.open();
         let (content, uses_capsules) = (Bytes::new(), datagrams.max_size().is_none());
+        let datagrams = BatchedDatagrams::new(datagrams);
         Ok(UdpTunnel { flow, datagrams, send: Some(send), body, content, uses_capsules })
     }
 }
@@ -100,6 +102,16 @@ impl UdpTunnel {
     /// [`DatagramError::TooLarge`] in [`TunnelError::Http`] if the payload is longer than
     /// [`max_payload`](Self::max_payload). Other errors mean that the tunnel has ended.
     pub fn send(&mut self, payload: &[u8]) -> Result<(), TunnelError> {
+        self.queue(payload)?;
+        self.flush()
+    }
+
+    /// Queues a UDP payload, until [`flush`](Self::flush) is called or 64 payloads are queued. This
+    /// takes less CPU time than [`send`](Self::send) for each.
+    ///
+    /// # Errors
+    /// Fails like [`send`](Self::send).
+    pub fn queue(&mut self, payload: &[u8]) -> Result<(), TunnelError> {
         if let Some(maximum) = self.max_payload()
             && payload.len() > maximum
         {
@@ -111,10 +123,18 @@ impl UdpTunnel {
             if self.uses_capsules {
                 self.send_capsule(datagram)?;
             } else {
-                self.datagrams.send(datagram)?;
+                self.datagrams.queue(datagram)?;
             }
         }
         Ok(())
+    }
+
+    /// Sends the queued payloads.
+    ///
+    /// # Errors
+    /// An error means that the tunnel has ended.
+    pub fn flush(&mut self) -> Result<(), TunnelError> {
+        Ok(self.datagrams.flush()?)
     }
 
     fn send_capsule(&mut self, datagram: Bytes) -> Result<(), TunnelError> {

@@ -31,6 +31,8 @@ struct Wire(Arc<Mutex<Ends>>);
 #[derive(Default)]
 struct Ends {
     incoming: VecDeque<Bytes>,
+    /// Packets from tunnels since the last flush.
+    collected: Vec<Bytes>,
     sent: Vec<Bytes>,
     waker: Option<Waker>,
 }
@@ -48,8 +50,13 @@ impl IpDevice for Wire {
     }
 
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
-        self.0.lock().unwrap().sent.push(Bytes::copy_from_slice(packet));
+        self.0.lock().unwrap().collected.push(Bytes::copy_from_slice(packet));
         Ok(())
+    }
+
+    fn flush(&self) {
+        let Ends { collected, sent, .. } = &mut *self.0.lock().unwrap();
+        sent.append(collected);
     }
 }
 

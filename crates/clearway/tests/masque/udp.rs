@@ -48,6 +48,30 @@ fn payloads_of_every_size_return() {
     });
 }
 
+/// Queued payloads are sent by `flush`, and a full batch without it.
+#[test]
+fn queued_payloads_arrive_in_order() {
+    run(async {
+        let proxied = Proxied::new().await;
+        let mut tunnel = proxied.tunnel(echo().await).await;
+        // The proxy sends only a few datagrams to a target that has not answered.
+        tunnel.send(b"hello").unwrap();
+        assert_eq!(tunnel.receive().await.unwrap().unwrap(), "hello");
+        for count in [10u8, 64] {
+            for number in 0..count {
+                tunnel.queue(&[number; 100]).unwrap();
+            }
+            if count < 64 {
+                tunnel.flush().unwrap();
+            }
+            for number in 0..count {
+                assert_eq!(tunnel.receive().await.unwrap().unwrap(), [number; 100][..]);
+            }
+        }
+        assert_eq!(tunnel.statistics().to_peer.datagrams, 1 + 10 + 64);
+    });
+}
+
 /// Path MTU discovery starts although every payload is too large at first, at both ends.
 #[test]
 fn payloads_of_one_size_that_is_too_large_at_first_pass_later() {

@@ -370,13 +370,16 @@ impl IpTunnel {
             let reply = self.error(error, packet, &header, now);
             return self.refuse(IpDropReason::TooBig, reply);
         }
-        let mut packet = packet.to_vec();
-        if origin == Origin::Forwarded && decrement_hop_limit(&mut packet).is_err() {
-            let reply = self.error(IcmpError::TimeExceeded, &packet, &header, now);
+        let mut is_expired = false;
+        let datagram = Datagram::encode_with(ContextId::PAYLOAD, packet, |packet| {
+            is_expired = origin == Origin::Forwarded && decrement_hop_limit(packet).is_err();
+        });
+        if is_expired {
+            let reply = self.error(IcmpError::TimeExceeded, packet, &header, now);
             return self.refuse(IpDropReason::HopLimit, reply);
         }
         self.statistics.sent.add(packet.len());
-        IpSent::Datagram(Datagram::encode(ContextId::PAYLOAD, &packet))
+        IpSent::Datagram(datagram)
     }
 
     /// Checks whether a packet may pass. The error consists of the reason and the ICMP error for
