@@ -60,14 +60,17 @@ const INITIAL_DATAGRAM_SIZE: usize = 1350;
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 /// Maximum number of datagrams in the send queue.
 const DATAGRAM_QUEUE: usize = 2048;
+/// Maximum size of the send queue in bytes: a burst that fits the queue of a request fits here, too.
+const DATAGRAM_QUEUE_BYTES: u64 = 2 << 20;
 
 /// Prepares the transport configuration of connections that carry tunnels: datagrams are enabled
-/// (RFC 9221), the oldest ones are dropped when the queue is full, and the initial size of QUIC
-/// datagrams is 1350 bytes.
+/// (RFC 9221), the oldest ones are dropped when the queue is full (2,048 datagrams or 2 MiB), and the
+/// initial size of QUIC datagrams is 1350 bytes.
 pub fn transport_config(builder: TransportConfigBuilder) -> TransportConfigBuilder {
     builder
         .max_datagram_frame_size(Some(MAX_DATAGRAM_FRAME_SIZE))
         .datagram_send_limit(DATAGRAM_QUEUE)
+        .datagram_send_buffer(DATAGRAM_QUEUE_BYTES)
         .datagram_drops_oldest(true)
         .initial_datagram_size(INITIAL_DATAGRAM_SIZE)
 }

@@ -1,6 +1,7 @@
 //! TUN devices, and routes to them.
 
-use std::cell::RefCell;
+mod offload;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,7 @@ use rtnetlink::{AddressMessageBuilder, Handle, RouteMessageBuilder};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 
 use crate::failure::Failure;
+use offload::Batches;
 
 /// The default name: `clearway0` if it is free.
 pub(crate) const NAME: &str = "clearway%d";
@@ -23,19 +25,13 @@ pub(crate) const NAME: &str = "clearway%d";
 /// 9484 §7.1).
 pub(crate) const MTU: u16 = 1280;
 
-/// Size of a buffer for one packet in bytes.
-const BUFFER: usize = 1 << 16;
-
 /// The error number of "File exists" (EEXIST).
 const EXISTS: i32 = 17;
-
-thread_local! {
-    static PACKET: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A TUN device. The kernel removes it, with its addresses and routes, when this is dropped.
 pub(crate) struct Tun {
     device: AsyncDevice,
+    batches: Batches,
     name: String,
     index: u32,
     netlink: Handle,
@@ -52,7 +48,8 @@ impl Tun {
     /// Creates a device, which is up but has neither addresses nor routes. `%d` in the name is
     /// replaced by a number.
     pub(crate) async fn open(name: &str, mtu: u16) -> Result<Self, Failure> {
-        let device = DeviceBuilder::new().name(name).mtu(mtu).enable(true).build_async();
+        let builder = DeviceBuilder::new().name(name).mtu(mtu).enable(true);
+        let device = builder.with(|options| _ = options.offload(true)).build_async();
         let device = device.map_err(|error| cannot_open(name, &error))?;
         let opened = |error| cannot_open(name, &error);
         let index = device.if_index().map_err(opened)?;
@@ -60,7 +57,7 @@ impl Tun {
         let (connection, netlink, _) =
             rtnetlink::new_connection().map_err(|error| cannot_open(&name, &error))?;
         tokio::spawn(connection);
-        Ok(Self { device, name, index, netlink })
+        Ok(Self { device, batches: Batches::new(mtu), name, index, netlink })
     }
 
     /// Returns the name of the device.
@@ -203,15 +200,30 @@ impl Detour {
 
 impl IpDevice for Tun {
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        PACKET.with_borrow_mut(|buffer| {
-            buffer.resize(BUFFER, 0);
-            let length = ready!(self.device.poll_recv(context, buffer))?;
-            Poll::Ready(Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default())))
-        })
+        loop {
+            if let Some(packet) = self.batches.next() {
+                return Poll::Ready(Ok(packet));
+            }
+            ready!(self.device.poll_readable(context))?;
+            match self.batches.read(&self.device) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                _ => {}
+            }
+        }
     }
 
     fn try_send(&self, packet: &[u8]) -> io::Result<()> {
-        self.device.try_send(packet).map(drop)
+        if packet.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.batches.queue(&self.device, packet);
+        Ok(())
+    }
+
+    fn flush(&self) {
+        self.batches.flush(&self.device);
     }
 }
 

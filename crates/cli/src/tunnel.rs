@@ -214,6 +214,17 @@ fn poll_incoming(
     host: &Host,
     context: &mut Context<'_>,
 ) -> Poll<Result<Option<Step>, TunnelError>> {
+    let step = poll_tunnel(tunnel, host, context);
+    host.tun().flush();
+    step
+}
+
+/// Passes a bounded number of packets from the proxy to the device.
+fn poll_tunnel(
+    tunnel: &mut IpTunnel,
+    host: &Host,
+    context: &mut Context<'_>,
+) -> Poll<Result<Option<Step>, TunnelError>> {
     for _ in 0..BATCH {
         match std::task::ready!(tunnel.poll_receive(context))? {
             Some(IpEvent::Packet(packet)) => {
@@ -238,13 +249,25 @@ fn poll_outgoing(
     host: &Host,
     context: &mut Context<'_>,
 ) -> Poll<Result<Option<Step>, TunnelError>> {
+    let step = poll_device(tunnel, host, context);
+    tunnel.flush()?;
+    step
+}
+
+/// Queues a bounded number of the device's packets for the proxy.
+fn poll_device(
+    tunnel: &mut IpTunnel,
+    host: &Host,
+    context: &mut Context<'_>,
+) -> Poll<Result<Option<Step>, TunnelError>> {
     for _ in 0..BATCH {
         let packet = match std::task::ready!(host.tun().poll_receive(context)) {
             Ok(packet) => packet,
             Err(error) => return Poll::Ready(Ok(Some(Step::Device(error)))),
         };
-        if let Some(reply) = tunnel.send(&packet, Origin::Local)? {
+        if let Some(reply) = tunnel.queue(&packet, Origin::Local)? {
             let _ = host.tun().try_send(&reply);
+            host.tun().flush();
             if tunnel.max_packet().is_some_and(|maximum| maximum < host.mtu()) {
                 return Poll::Ready(Ok(Some(Step::Changed)));
             }
