@@ -94,7 +94,7 @@ fn mentions(text: &str) -> Vec<Vec<String>> {
     commands.filter(|it| !it.contains('…')).map(words).collect()
 }
 
-/// Returns the error in a mentioned command, which may lack required options.
+/// Returns the error in a command that a file mentions. Missing required options are permitted.
 fn unknown(words: &[String]) -> Option<String> {
     use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
     let program = ["clearway".to_owned()];

@@ -116,7 +116,8 @@ impl Thread {
         self.waits_from = Some(now);
     }
 
-    /// Returns how long the thread has waited for a CPU until `now`, if each wait takes `wait`.
+    /// Returns the total time that the thread has waited for a CPU by `now`, if each wait takes
+    /// `wait`.
     fn waited(&self, now: u64, wait: u64) -> u64 {
         self.waited + self.waits_from.map_or(0, |from| (now - from).min(wait))
     }

@@ -139,7 +139,7 @@ impl Collector {
         }
     }
 
-    /// Sets the source of drop counts by the kernel's drop reason, which no kernel file contains.
+    /// Sets the source of the drop counts by reason, which the kernel does not expose in `/proc`.
     #[must_use]
     pub fn with_drop_reasons(
         mut self,

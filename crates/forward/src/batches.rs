@@ -9,7 +9,7 @@ use super::batch::{Batch, Heading};
 
 /// Maximum number of open batches.
 const MAX_OPEN: usize = 128;
-/// Total number of bytes at which all batches are sent.
+/// Total size in bytes at which all batches are sent.
 const MAX_BYTES: usize = 1 << 20;
 /// Number of slots, a power of two: a multiple of the number of batches, so that collisions are
 /// rare.

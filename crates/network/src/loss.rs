@@ -143,8 +143,8 @@ impl LossState {
     }
 }
 
-/// Draws whether a datagram is lost, unless `run` has reached `maximum_run`. Also used for
-/// corruption.
+/// Decides at random whether a datagram is lost, but never after `maximum_run` losses in a row. Also
+/// used for corruption.
 pub(crate) fn capped(
     probability: Probability,
     maximum_run: u32,

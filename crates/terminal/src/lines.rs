@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 1 << 20;
 const INTERVAL: Duration = Duration::from_millis(5);
 
 enum Message {
-    /// Bytes to write, which end a line unless they draw a progress bar.
+    /// Bytes to write. They end with a newline unless they draw a progress bar.
     Line(Vec<u8>),
     /// A line whose sender waits for the outcome.
     Result(Vec<u8>, SyncSender<io::Result<()>>),

@@ -121,8 +121,8 @@ fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missin
         return false;
     }
     let why = format!(
-        "{missing} packets were not passed on by IP, and as many multicast packets arrived: they \
-         may be for groups that no socket here has joined, or a firewall dropped them"
+        "the IP layer did not deliver {missing} packets, and at least as many multicast packets \
+         arrived: they may be for groups that no socket here has joined, or a firewall dropped them"
     );
     match by_firewall {
         Some(0) => examination.unseen(Stage::Netfilter, why, None),

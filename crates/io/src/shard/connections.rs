@@ -68,7 +68,7 @@ struct ConnectionSlot {
     knows_of_close: bool,
     /// Whether a panic may have left its connection in an inconsistent state.
     is_broken: bool,
-    /// When a deadline was last served, and its kind.
+    /// The time when a timer last fired, and its kind.
     served: Option<(Timestamp, DeadlineKind)>,
     /// The time at which to run the application again.
     deadline: Option<Timestamp>,

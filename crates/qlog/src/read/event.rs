@@ -554,7 +554,7 @@ pub struct RecoveryParameters {
     pub initial_window: Option<u64>,
     /// The minimum congestion window in bytes.
     pub minimum_window: Option<u64>,
-    /// The tolerated reordering, in packets.
+    /// The packet reordering threshold.
     pub reordering_threshold: Option<u64>,
     /// The tolerated reordering, as a multiple of the round-trip time.
     pub time_threshold: Option<f64>,

@@ -180,8 +180,8 @@ pub(super) enum Evidence {
 }
 
 impl Evidence {
-    /// Returns the initial evidence about the peer of an endpoint in this role. A client chose the
-    /// server's address itself, so nothing needs to be proven.
+    /// Returns the initial state of address validation for an endpoint in this role. A client chose
+    /// the server's address itself, so that address needs no validation.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,

@@ -9,7 +9,7 @@ use super::json::Object;
 /// (quic-events §7.1). The defaults are those of RFC 9002.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecoveryParameters {
-    /// The tolerated reordering, in packets (RFC 9002 §6.1.1).
+    /// The packet reordering threshold (RFC 9002 §6.1.1).
     pub reordering_threshold: u64,
     /// The tolerated reordering in time, as a multiple of the round-trip time (RFC 9002 §6.1.2).
     pub time_threshold: f64,

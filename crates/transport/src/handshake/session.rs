@@ -163,7 +163,7 @@ pub enum NewKeys {
     Application {
         /// The first keys.
         keys: Keys,
-        /// The schedule of the keys of later key phases.
+        /// The key schedule for later key phases.
         next: Box<dyn KeySchedule>,
     },
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run(_: DoctorCommand) -> Result<(), Failure> {
 pub(crate) struct Carried;
 
 impl Carried {
-    /// Does nothing with the program's own counters.
+    /// Ignores the program's own counters.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use tracing::Span;
 use super::half_open::HalfOpen;
 use crate::statistics::ShardStatistics;
 
-/// A shard's counters of its connections, including those that have ended.
+/// A shard's connection counters, which include connections that have ended.
 #[derive(Debug)]
 pub(super) struct ConnectionCounts {
     pub(super) half_open: HalfOpen,

@@ -364,8 +364,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: M7,
         id: "M7",
         meaning: "Fewer losses never make a transfer longer.",
-        method: "losses are removed after some time: completion is later by at most 10 % plus a \
-            round trip",
+        method: "without the losses after a given time, the transfer completes at most 10 % plus \
+            one round trip later",
     },
     Entry {
         property: M8,
