@@ -8,7 +8,7 @@ use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
 /// The crates that keep state between calls which a peer can change.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 14] = [
     "units",
     "balancer",
     "transport",
@@ -20,6 +20,9 @@ const CRATES: [&str; 11] = [
     "forward",
     "clearway",
     "dns",
+    "h3",
+    "tower",
+    "webtransport",
 ];
 
 /// Types that can hold any number of items.

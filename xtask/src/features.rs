@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{self, cargo};
 
 /// Cargo's arguments for each feature set: the package and its features.
-const SETS: [&[&str]; 11] = [
+const SETS: [&[&str]; 13] = [
     &["clearway"],
     &["clearway", "--no-default-features", "--features", "ring"],
     &["clearway", "--no-default-features", "--features", "aws-lc-rs"],
@@ -16,6 +16,8 @@ const SETS: [&[&str]; 11] = [
     &["clearway", "--no-default-features", "--features", "ring,native-roots,quic-lb"],
     &["clearway", "--no-default-features", "--features", "ring,masque"],
     &["clearway", "--all-features"],
+    &["clearway-h3", "--no-default-features", "--features", "ring"],
+    &["clearway-webtransport", "--no-default-features", "--features", "ring"],
     &["clearway-wire"],
     &["clearway-http3", "--no-default-features"],
     &["clearway-qlog", "--no-default-features", "--features", "clearway-transport/ring"],

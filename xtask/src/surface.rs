@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 19] = [
     "units",
     "wire",
     "congestion",
@@ -31,6 +31,9 @@ const CRATES: [&str; 16] = [
     "forward",
     "clearway",
     "dns",
+    "h3",
+    "tower",
+    "webtransport",
     "lab",
 ];
 

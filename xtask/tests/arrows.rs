@@ -73,7 +73,8 @@ fn crates() -> Vec<String> {
 
 /// Returns the root files of all crates in the workspace, each with its crate's folder.
 fn roots() -> Vec<(String, PathBuf)> {
-    let others = ["bench", "interop", "interop/namespaces", "limits", "xtask"].map(str::to_owned);
+    let others = ["bench", "examples/apps", "interop", "interop/namespaces", "limits", "xtask"]
+        .map(str::to_owned);
     let members = crates().into_iter().map(|name| format!("crates/{name}")).chain(others);
     let files = members.flat_map(|member| {
         let source = root().join(&member).join("src");
@@ -231,8 +232,12 @@ fn dependencies(manifest: &toml::Table, crates: &[String]) -> BTreeSet<String> {
     let packages = all.flatten().map(|(key, value)| {
         value.get("package").and_then(toml::Value::as_str).unwrap_or(key).to_owned()
     });
-    let folder = |name: String| name.strip_prefix("clearway-").map_or(name.clone(), str::to_owned);
-    packages.map(folder).filter(|name| crates.contains(name)).collect()
+    // `h3` and `tower` are also crates of others.
+    let folder = |name: String| match name.strip_prefix("clearway-") {
+        Some(folder) => Some(folder.to_owned()),
+        None => (name == "clearway").then_some(name),
+    };
+    packages.filter_map(folder).filter(|name| crates.contains(name)).collect()
 }
 
 /// Returns the arrows between crates that do not lead to a lower layer.
