@@ -165,7 +165,7 @@ impl From<ConnectError> for io::Error {
     fn from(error: ConnectError) -> Self {
         match error {
             ConnectError::NotStarted(_) => io::Error::new(io::ErrorKind::InvalidInput, error),
-            ConnectError::Lost(error) => connection_lost(error),
+            ConnectError::Lost(error) => error.into(),
         }
     }
 }
@@ -208,7 +208,7 @@ impl From<ReadError> for io::Error {
         match error {
             ReadError::Reset(_) => io::Error::new(io::ErrorKind::ConnectionReset, error),
             ReadError::ClosedStream => io::Error::new(io::ErrorKind::NotConnected, error),
-            ReadError::ConnectionLost(error) => connection_lost(error),
+            ReadError::ConnectionLost(error) => error.into(),
         }
     }
 }
@@ -282,25 +282,9 @@ impl From<WriteError> for io::Error {
         match error {
             WriteError::Stopped(_) => io::Error::new(io::ErrorKind::ConnectionReset, error),
             WriteError::ClosedStream => io::Error::new(io::ErrorKind::NotConnected, error),
-            WriteError::ConnectionLost(error) => connection_lost(error),
+            WriteError::ConnectionLost(error) => error.into(),
         }
     }
-}
-
-fn connection_lost(error: ConnectionError) -> io::Error {
-    let kind = match error {
-        ConnectionError::LocallyClosed => io::ErrorKind::NotConnected,
-        ConnectionError::ApplicationClosed { .. } | ConnectionError::ConnectionClosed { .. } => {
-            io::ErrorKind::ConnectionAborted
-        }
-        ConnectionError::Reset => io::ErrorKind::ConnectionReset,
-        ConnectionError::TimedOut
-        | ConnectionError::HandshakeTimedOut(_)
-        | ConnectionError::CannotSend(_) => io::ErrorKind::TimedOut,
-        ConnectionError::Unreachable | ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
-        _ => io::ErrorKind::Other,
-    };
-    io::Error::new(kind, error)
 }
 
 /// The application has already finished, reset or stopped the stream.

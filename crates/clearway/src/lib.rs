@@ -153,7 +153,7 @@ pub use clearway_transport::{
     TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
-pub use clearway_wire::{Direction, StreamId, VarInt, Version};
+pub use clearway_wire::{Direction, StreamId, VarInt, VarIntTooLarge, Version};
 
 /// Congestion control: the built-in controllers, and the traits and types for writing your own.
 pub mod congestion {

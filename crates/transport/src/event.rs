@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -308,6 +309,27 @@ impl core::error::Error for ConnectionError {
             Self::TransportError(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<ConnectionError> for io::Error {
+    fn from(error: ConnectionError) -> Self {
+        let kind = match error {
+            ConnectionError::LocallyClosed => io::ErrorKind::NotConnected,
+            ConnectionError::ApplicationClosed { .. }
+            | ConnectionError::ConnectionClosed { .. } => io::ErrorKind::ConnectionAborted,
+            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
+            ConnectionError::TimedOut
+            | ConnectionError::HandshakeTimedOut(_)
+            | ConnectionError::CannotSend(_) => io::ErrorKind::TimedOut,
+            ConnectionError::Unreachable | ConnectionError::Refused => {
+                io::ErrorKind::ConnectionRefused
+            }
+            ConnectionError::TransportError(_)
+            | ConnectionError::VersionMismatch
+            | ConnectionError::EndpointFailed(_) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
     }
 }
 

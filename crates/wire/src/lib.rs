@@ -53,5 +53,5 @@ pub use packet_number::PacketNumber;
 pub use packet_type::{LongPacketType, PacketType};
 pub use stream_id::{Direction, Initiator, StreamId};
 pub use transport_parameters::{PreferredAddress, TransportParameters, VersionInformation};
-pub use varint::VarInt;
+pub use varint::{VarInt, VarIntTooLarge};
 pub use version::Version;

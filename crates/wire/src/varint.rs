@@ -85,9 +85,56 @@ impl fmt::Debug for VarInt {
     }
 }
 
+impl fmt::Display for VarInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// The value does not fit in a variable-length integer, which has 62 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct VarIntTooLarge;
+
+impl fmt::Display for VarIntTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value does not fit in 62 bits")
+    }
+}
+
+impl core::error::Error for VarIntTooLarge {}
+
+impl From<u8> for VarInt {
+    fn from(value: u8) -> Self {
+        Self::from_u32(value.into())
+    }
+}
+
+impl From<u16> for VarInt {
+    fn from(value: u16) -> Self {
+        Self::from_u32(value.into())
+    }
+}
+
 impl From<u32> for VarInt {
     fn from(value: u32) -> Self {
         Self::from_u32(value)
+    }
+}
+
+impl TryFrom<u64> for VarInt {
+    type Error = VarIntTooLarge;
+
+    fn try_from(value: u64) -> Result<Self, VarIntTooLarge> {
+        Self::new(value).ok_or(VarIntTooLarge)
+    }
+}
+
+impl TryFrom<usize> for VarInt {
+    type Error = VarIntTooLarge;
+
+    fn try_from(value: usize) -> Result<Self, VarIntTooLarge> {
+        u64::try_from(value).ok().and_then(Self::new).ok_or(VarIntTooLarge)
     }
 }
 

@@ -44,6 +44,25 @@ fn each_length_ends_where_the_rfc_says() {
     assert_eq!(VarInt::saturating(1 << 62), VarInt::MAX);
 }
 
+#[test]
+fn conversions_from_integers() {
+    assert_eq!(VarInt::from(u8::MAX), VarInt::stored(255));
+    assert_eq!(VarInt::from(u16::MAX), VarInt::stored(65_535));
+    assert_eq!(VarInt::from(u32::MAX), VarInt::stored(4_294_967_295));
+    assert_eq!(VarInt::try_from(7_usize), Ok(VarInt::stored(7)));
+    assert_eq!(VarInt::try_from(VarInt::MAX.get()), Ok(VarInt::MAX));
+    for too_large in [1 << 62, u64::MAX] {
+        assert_eq!(VarInt::try_from(too_large), Err(VarIntTooLarge));
+    }
+    assert_eq!(VarIntTooLarge.to_string(), "the value does not fit in 62 bits");
+}
+
+#[test]
+fn a_varint_is_displayed_like_an_integer() {
+    assert_eq!(VarInt::MAX.to_string(), "4611686018427387903");
+    assert_eq!(format!("{:>4}{:04}", VarInt::stored(7), VarInt::stored(12)), "   70012");
+}
+
 proptest! {
     #[test]
     fn round_trip(value in varint()) {

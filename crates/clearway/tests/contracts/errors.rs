@@ -162,6 +162,7 @@ fn each_error_has_the_kind_that_std_has_for_it() {
         ended(Other, lost()),
         (TimedOut, WriteError::ConnectionLost(ConnectionError::TimedOut).into()),
         (TimedOut, ConnectError::Lost(ConnectionError::TimedOut).into()),
+        (TimedOut, ConnectionError::TimedOut.into()),
         (ConnectionAborted, http3::Error::Connection(lost()).into()),
         (ConnectionAborted, http3::Error::Closed.into()),
         (ConnectionReset, http3::Error::Reset(code_of_http).into()),
