@@ -27,7 +27,7 @@ struct Everyone;
 impl Acceptor for Everyone {
     fn incoming(&mut self, _incoming: &Incoming) -> Decision {
         let application = Box::new(|_waker| Box::new(Server::default()) as Box<dyn Application>);
-        Decision::Accept(Accept { application, observer: None })
+        Decision::Accept(Accept::new(application))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Client and server configuration.
 
+mod admission;
+
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
 use core::time::Duration;
@@ -8,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "quic-lb")]
 use clearway_io::QuicLb;
-use clearway_io::{HotRestart, MAX_SHARDS, MemoryBudget};
+use clearway_io::{Admission, HotRestart, MAX_SHARDS, MemoryBudget};
 use clearway_transport::{
     ClientRoots, ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello,
     MemorySessionStore, PreferredAddresses, ServerSessions, ServerTrust, SessionStore,
@@ -310,8 +312,7 @@ pub struct ServerConfig {
     max_session_age: Option<Duration>,
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
-    pub(crate) retry_above: usize,
-    pub(crate) balancers: Vec<IpAddr>,
+    pub(crate) admission: Admission,
     early_data: bool,
     early_data_context: Option<Arc<dyn EarlyDataContext>>,
     pub(crate) ticket_keys: Option<TicketKeys>,
@@ -344,9 +345,6 @@ pub enum ClientCertificates {
     /// Clients without a certificate are rejected.
     Required,
 }
-
-/// Default of [`ServerConfig::retry_above`].
-const DEFAULT_RETRY_ABOVE: usize = 1000;
 
 /// Default maximum number of connections of an endpoint.
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
@@ -383,8 +381,7 @@ impl ServerConfig {
             max_session_age: None,
             logs_keys: false,
             transport: Arc::default(),
-            retry_above: DEFAULT_RETRY_ABOVE,
-            balancers: Vec::new(),
+            admission: admission::default(),
             early_data: false,
             early_data_context: None,
             ticket_keys: None,
@@ -470,53 +467,6 @@ impl ServerConfig {
     /// Sets the transport configuration.
     pub fn transport(mut self, transport: TransportConfig) -> Self {
         self.transport = Arc::new(transport);
-        self
-    }
-
-    /// Sets the number of incomplete handshakes above which the server sends Retry (RFC 9000
-    /// §8.1.2). The default is 1,000; with 0, every client must validate its address.
-    ///
-    /// The server keeps sending Retry until half that number of handshakes remain. A Retry costs
-    /// the client a round trip; a client with a token does not need one. With several
-    /// [`shards`](Self::shards), each shard counts its own clients, and gets an equal share of the
-    /// limit, rounded up.
-    ///
-    /// Anyone can begin handshakes from spoofed addresses. Each handshake costs a signature, and up
-    /// to 64 KiB of memory until it times out; a Retry packet costs neither. So clients with an
-    /// unvalidated address use at most 64 KiB times this number, plus 2 MiB per shard for datagrams
-    /// that wait for a handshake or a Retry packet: 68 MB by default. Clients with a validated
-    /// address are limited by [`max_connections`](Self::max_connections), and at most 4 MiB of
-    /// their datagrams are queued.
-    ///
-    /// Established connections are served first, no matter how many clients connect: in each turn
-    /// of its loop, a shard receives a few datagrams, sends the responses, sends at most one Retry
-    /// packet and begins at most one handshake. If datagrams arrive faster than the shard can
-    /// receive them, handshakes get a quarter of the shard's time, and the first datagrams of other
-    /// clients are dropped and counted in
-    /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped).
-    pub fn retry_above(mut self, half_open: usize) -> Self {
-        self.retry_above = half_open;
-        self
-    }
-
-    /// Sets the addresses of load balancers that prepend a preface with the client's address to
-    /// each datagram, as `clearway balance` does. At most [`MAX_BALANCERS`](crate::MAX_BALANCERS)
-    /// are allowed.
-    ///
-    /// Datagrams from all other addresses are then dropped and counted in
-    /// [`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped). By default,
-    /// datagrams are accepted from any address, and have no preface.
-    ///
-    /// The preface contains the client's address, which is treated as the source address of the
-    /// datagram: connections report it, Retry validates it, and it changes when a client migrates.
-    /// A datagram without a preface, such as a health check, comes from the balancer itself. Such a
-    /// datagram must not clear the QUIC bit (RFC 9287), since the server does not allow this.
-    ///
-    /// A host that can send from a balancer's address can claim any client address, so put the
-    /// server on a network that only the balancers can reach. Clients then cannot reach [preferred
-    /// addresses](Self::preferred_address_v4) either.
-    pub fn balancers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.balancers = addresses.into_iter().collect();
         self
     }
 

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
-    Accept, Acceptor, Admission, ApplicationFactory, ConnectFailure, ConnectRequest,
-    DatagramSocket, Decision, GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure,
-    ShardGroup, ShardHandle, ShardStatistics, Steering, halt_shards,
+    Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, DatagramSocket, Decision,
+    GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle,
+    ShardStatistics, Steering, halt_shards,
 };
 #[cfg(feature = "quic-lb")]
 use clearway_io::{QuicLb, RotateQuicLbError};
 use clearway_transport::{
-    EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, TicketKeys,
+    EndpointConfig, Incoming, Observer, RandomIds, ResetKey, SharedTokens, Side, TicketKeys,
 };
 use clearway_wire::VarInt;
 use rustls::time_provider::DefaultTimeProvider;
@@ -163,13 +163,11 @@ struct ConfiguredAcceptor<A> {
 
 impl<A: Acceptor> Acceptor for ConfiguredAcceptor<A> {
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
-        match self.acceptor.incoming(incoming) {
-            Decision::Accept(Accept { application, observer }) => Decision::Accept(Accept {
-                application,
-                observer: observer.or_else(|| self.observers.observer(Side::Server)),
-            }),
-            other => other,
-        }
+        self.acceptor.incoming(incoming)
+    }
+
+    fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        self.acceptor.observer().or_else(|| self.observers.observer(Side::Server))
     }
 }
 
@@ -188,7 +186,7 @@ impl Acceptor for QueueingAcceptor {
             waiting.queue.push_back(Connecting::new(shared.clone(), remote));
         }
         self.0.has_waiting.notify_waiters();
-        Decision::Accept(Accept { application: driver(shared), observer: None })
+        Decision::Accept(Accept::new(driver(shared)))
     }
 }
 
@@ -265,7 +263,8 @@ impl Endpoint {
         shared: Arc<EndpointShared>,
     ) -> Result<Self, EndpointError> {
         let observers = config.observers.clone();
-        let retry_above = config.retry_above.div_ceil(config.shards.get());
+        let mut admission = core::mem::take(&mut config.admission);
+        admission.retry_above = admission.retry_above.div_ceil(config.shards.get());
         let (shards, max_connections) = (config.shards, config.max_connections);
         let mut configured = |shard| -> Box<dyn Acceptor> {
             Box::new(ConfiguredAcceptor {
@@ -275,8 +274,6 @@ impl Endpoint {
             })
         };
         let sockets = core::mem::take(&mut config.sockets);
-        let balancers = core::mem::take(&mut config.balancers);
-        let admission = Admission { retry_above, balancers };
         let memory_budget = config.memory_budget.take();
         let mut options = GroupOptions::default();
         #[cfg(feature = "quic-lb")]

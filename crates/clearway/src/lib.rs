@@ -141,7 +141,8 @@ pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
     MemoryBudget, MemoryStatistics, MigrateFailure, Migration, MigrationStarted,
-    PreferredAddressUnusable, ShardFailure, ShardHandle, ShardStatistics, Steering, halt,
+    PreferredAddressUnusable, ShardFailure, ShardHandle, ShardStatistics, Steering, Undecided,
+    halt,
 };
 #[cfg(feature = "quic-lb")]
 pub use clearway_io::{QuicLb, RotateQuicLbError};

@@ -156,7 +156,8 @@ fn server(
     let remembering = Arc::clone(&clients);
     let acceptor = &mut move |_| Box::new(Remembering(remembering.clone())) as Box<dyn Acceptor>;
     let config = Arc::new(server_config());
-    let admission = Admission { retry_above, balancers: balancers.to_vec() };
+    let balancers = balancers.to_vec();
+    let admission = Admission { retry_above, balancers, ..Admission::default() };
     let setup = GroupServerSetup { config, acceptor, admission };
     let config = EndpointConfig { id_generator: Arc::new(Numbered(number)), ..endpoint_config() };
     let (count, options) = (NonZeroUsize::new(shards).unwrap(), GroupOptions::default());

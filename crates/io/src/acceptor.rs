@@ -5,12 +5,24 @@ use std::sync::Arc;
 
 use clearway_transport::{Incoming, Observer, ServerConfig};
 
-use crate::mailbox::ApplicationFactory;
+use crate::mailbox::{Accept, Undecided};
+
+/// Default limits on waiting clients without a validated address, and on their datagrams in bytes.
+const UNVALIDATED_CLIENTS: usize = 256;
+const UNVALIDATED_BYTES: usize = 1 << 20;
+/// The limits on clients with a validated address are this many times as large.
+pub(crate) const VALIDATED_FACTOR: usize = 4;
 
 /// Decides which clients to accept. Runs inside the shard, so it must not block.
 pub trait Acceptor: Send {
     /// Called when a client tries to connect.
     fn incoming(&mut self, incoming: &Incoming) -> Decision;
+
+    /// Returns an observer for an accepted connection to which the decision assigns none. Called
+    /// when the connection begins. The default implementation returns none.
+    fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        None
+    }
 }
 
 /// How the server responds to a connection attempt.
@@ -24,14 +36,10 @@ pub enum Decision {
     Retry,
     /// Send no response.
     Ignore,
-}
-
-/// The application and observer of an accepted connection.
-pub struct Accept {
-    /// Creates the connection's application.
-    pub application: ApplicationFactory,
-    /// Observer of the connection.
-    pub observer: Option<Box<dyn Observer>>,
+    /// Decide later, on any thread: the function is called at once, in the shard, and gets the
+    /// client. Until then, the client's datagrams wait within the limits of
+    /// [`Admission::max_incoming`].
+    Postpone(Box<dyn FnOnce(Undecided)>),
 }
 
 /// The configuration that a shard needs to act as a server.
@@ -53,11 +61,15 @@ pub struct Admission {
     ///
     /// Clients queue until their handshake begins; at most one handshake begins per turn of the
     /// shard's loop. While datagrams arrive faster than the shard receives them, handshakes get a
-    /// quarter of its time. Up to 256 clients with 1 MiB of datagrams can wait, or 1,024 with 4 MiB
-    /// if their address is validated. Additional clients without a validated address get a Retry
-    /// packet too. The shard sends at most one Retry packet per turn. Up to 256 clients with 1 MiB
-    /// can wait for a Retry packet, and the datagrams of additional clients are dropped
+    /// quarter of its time. Clients whose decision is [postponed](Decision::Postpone) count as
+    /// handshakes in progress. The limits on clients that wait are [`max_incoming`] and
+    /// [`incoming_buffer`]. Additional clients without a validated address get a Retry packet too.
+    /// The shard sends at most one Retry packet per turn. Up to 256 clients with 1 MiB can wait for
+    /// a Retry packet, and the datagrams of additional clients are dropped
     /// ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
+    ///
+    /// [`max_incoming`]: Self::max_incoming
+    /// [`incoming_buffer`]: Self::incoming_buffer
     pub retry_above: usize,
     /// The addresses of load balancers that prepend a [preface](clearway_wire::preface) with the
     /// client's address to each datagram; at most [`MAX_BALANCERS`](crate::MAX_BALANCERS). If there
@@ -75,11 +87,25 @@ pub struct Admission {
     ///
     /// If this is empty, datagrams are accepted from any address, and have no preface.
     pub balancers: Vec<IpAddr>,
+    /// Maximum number of clients with a validated address that wait, at each shard, until their
+    /// handshake begins or the acceptor decides on them. A quarter of it applies to other clients;
+    /// both limits are at least 1. The default is 1,024.
+    pub max_incoming: usize,
+    /// Maximum total size of the datagrams of waiting clients at each shard, in bytes. A quarter of
+    /// it applies to clients without a validated address. Values below 64 KiB count as 64 KiB; the
+    /// default is 4 MiB. Up to twelve datagrams of a client are kept.
+    pub incoming_buffer: usize,
 }
 
 impl Default for Admission {
-    /// Returns settings without Retry packets and without balancers.
+    /// Returns settings without Retry packets and without balancers, with the default limits on
+    /// waiting clients.
     fn default() -> Self {
-        Self { retry_above: usize::MAX, balancers: Vec::new() }
+        Self {
+            retry_above: usize::MAX,
+            balancers: Vec::new(),
+            max_incoming: VALIDATED_FACTOR * UNVALIDATED_CLIENTS,
+            incoming_buffer: VALIDATED_FACTOR * UNVALIDATED_BYTES,
+        }
     }
 }

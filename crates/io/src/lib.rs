@@ -94,7 +94,7 @@ mod tasks;
 pub mod testing;
 mod via;
 
-pub use acceptor::{Accept, Acceptor, Admission, Decision, ServerSetup};
+pub use acceptor::{Acceptor, Admission, Decision, ServerSetup};
 pub use application::Application;
 pub use balancers::MAX_BALANCERS;
 pub use clearway_udp::{Batch, EcnCodepoint, Meta, SendOutcome};
@@ -105,7 +105,8 @@ pub use group::{
 };
 pub use guarded::guard;
 pub use mailbox::{
-    ApplicationFactory, ConnectRequest, ConnectionWaker, Migration, MigrationStarted, ShardHandle,
+    Accept, ApplicationFactory, ConnectRequest, ConnectionWaker, Migration, MigrationStarted,
+    ShardHandle, Undecided,
 };
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
 #[cfg(feature = "quic-lb")]

@@ -1,5 +1,7 @@
 //! The interface through which other threads communicate with a shard.
 
+mod undecided;
+
 use core::fmt;
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -17,6 +19,9 @@ use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::system::Waker;
 use crate::system::restart::{HandOver, Replaceable};
+
+pub(crate) use undecided::Answer;
+pub use undecided::{Accept, Undecided};
 
 /// Creates a connection's application once the connection exists. Other threads use the waker to
 /// request calls of [`Application::process`].
@@ -61,6 +66,11 @@ pub(crate) enum Command {
     /// Start a connection, which is already included in the connection count.
     Connect(Box<ConnectRequest>, Counted),
     Wake(Arc<WakeTarget>),
+    /// Respond to a client whose acceptor has postponed the decision.
+    Decide {
+        ticket: u64,
+        answer: Answer,
+    },
     Migrate(Box<MigrateRequest>),
     /// Run a task on the shard's thread.
     Spawn(Task),

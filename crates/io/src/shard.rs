@@ -476,6 +476,7 @@ impl Shard {
                     }
                 },
                 Command::Wake(target) => self.connections.wake(&target),
+                Command::Decide { ticket, answer } => self.connections.decided(ticket, answer),
                 Command::Spawn(task) => self.tasks.add(task),
                 Command::Migrate(request) => {
                     self.connections.migrate(now, *request, &mut self.sockets);
@@ -615,6 +616,9 @@ impl Drop for Shard {
                 }
                 Command::Spawn(task) => {
                     let _ = guarded(TASK, || drop(task));
+                }
+                Command::Decide { answer, .. } => {
+                    let _ = guarded(REPLY, || drop(answer));
                 }
                 _ => {}
             }

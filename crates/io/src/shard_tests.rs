@@ -66,10 +66,7 @@ pub(in crate::shard) struct Accepting;
 impl Acceptor for Accepting {
     fn incoming(&mut self, _incoming: &Incoming) -> Decision {
         let (events, turns) = (mpsc::channel().0, mpsc::channel().0);
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(Reporting { events, turns })),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(|_| Box::new(Reporting { events, turns }))))
     }
 }
 

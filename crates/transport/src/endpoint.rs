@@ -160,6 +160,11 @@ impl Endpoint {
         self.connections.len()
     }
 
+    /// Returns the configuration of accepted connections, if the endpoint accepts any.
+    pub fn server(&self) -> Option<&Arc<ServerConfig>> {
+        self.server.as_ref()
+    }
+
     /// Stops or starts accepting connections.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
         self.is_server |= server.is_some();

@@ -269,9 +269,6 @@ impl<H: Handler + 'static, F: FnMut(&Incoming) -> H + Send> Acceptor for Handler
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
         let handler = (self.handlers)(incoming);
         let application = HandlerApplication::new(handler, self.config.clone(), &mut self.random);
-        Decision::Accept(Accept {
-            application: Box::new(move |_| Box::new(application)),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(move |_| Box::new(application))))
     }
 }

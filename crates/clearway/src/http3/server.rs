@@ -240,6 +240,6 @@ impl Acceptor for Clients {
             let listener = accepting.register(shared.clone());
             Box::new(Driver::server(shared, listener, config, &mut random))
         });
-        Decision::Accept(Accept { application, observer: None })
+        Decision::Accept(Accept::new(application))
     }
 }

@@ -508,10 +508,7 @@ impl Acceptor for Clients {
             return Decision::Refuse;
         }
         let application = Serving(self.application.clone());
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(application)),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(|_| Box::new(application))))
     }
 }
 

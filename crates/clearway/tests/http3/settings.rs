@@ -26,7 +26,7 @@ fn with(settings: Settings, set: impl FnOnce(ServerConfig) -> ServerConfig) -> S
     Settings { config: set(settings.config), ..settings }
 }
 
-const LIMITS: [Limit; 6] = [
+const LIMITS: [Limit; 8] = [
     (
         "max_connections",
         |it| Settings { is_for_one: true, ..with(it, |config| config.max_connections(1)) },
@@ -36,6 +36,16 @@ const LIMITS: [Limit; 6] = [
         "retry_above",
         |it| with(it, |config| config.retry_above(0)),
         |it| with(it, |config| config.retry_above(usize::MAX)),
+    ),
+    (
+        "max_incoming",
+        |it| with(it, |config| config.max_incoming(0)),
+        |it| with(it, |config| config.max_incoming(usize::MAX)),
+    ),
+    (
+        "incoming_buffer",
+        |it| with(it, |config| config.incoming_buffer(0)),
+        |it| with(it, |config| config.incoming_buffer(usize::MAX)),
     ),
     (
         "shards",

@@ -6,8 +6,9 @@ use crate::support::{PROTOCOL, code, identity, loopback, run};
 use clearway::rustls::crypto::aws_lc_rs::kx_group::X25519;
 use clearway::transport::{Connection, Incoming, ReadOutcome};
 use clearway::{
-    Accept, Acceptor, Application, ClientConfig, ConnectError, ConnectionError, ConnectionWaker,
-    Decision, Direction, Endpoint, Event, ServerConfig, Statistics, StreamId, Timestamp,
+    Accept, Acceptor, Application, ApplicationFactory, ClientConfig, ConnectError, ConnectionError,
+    ConnectionWaker, Decision, Direction, Endpoint, Event, ServerConfig, Statistics, StreamId,
+    Timestamp, Undecided,
 };
 
 /// Sends every stream back in uppercase.
@@ -52,12 +53,12 @@ struct AcceptAll(mpsc::Sender<u64>);
 
 impl Acceptor for AcceptAll {
     fn incoming(&mut self, _incoming: &Incoming) -> Decision {
-        let closed = self.0.clone();
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(Shouting { streams: Vec::new(), closed })),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(shouting(self.0.clone())))
     }
+}
+
+fn shouting(closed: mpsc::Sender<u64>) -> ApplicationFactory {
+    Box::new(|_| Box::new(Shouting { streams: Vec::new(), closed }))
 }
 
 struct RefuseAll;
@@ -116,6 +117,53 @@ fn an_acceptor_can_refuse_clients() {
             assert_eq!(server.statistics().connections, 0);
             assert!(server.statistics().incoming_refused >= refused);
         }
+    });
+}
+
+/// Passes its clients to another thread.
+struct Postponing(mpsc::Sender<Undecided>);
+
+impl Acceptor for Postponing {
+    fn incoming(&mut self, _incoming: &Incoming) -> Decision {
+        let clients = self.0.clone();
+        Decision::Postpone(Box::new(move |client| clients.send(client).unwrap()))
+    }
+}
+
+#[test]
+fn another_thread_can_decide_on_clients() {
+    run(async {
+        let (clients, undecided) = mpsc::channel::<Undecided>();
+        let (closed, _ends) = mpsc::channel();
+        std::thread::spawn(move || {
+            for (number, client) in undecided.into_iter().enumerate() {
+                match number {
+                    0 => drop(client),
+                    1 => client.retry(),
+                    _ => client.accept(Accept::new(shouting(closed.clone()))),
+                }
+            }
+        });
+        let server = server(Postponing(clients));
+        let client = Endpoint::client(loopback()).unwrap();
+        // The ClientHello fits in one datagram, so that each client arrives once.
+        let config = trusting().key_exchange_groups([X25519]);
+        let connect = || client.connect_with(&config, server.local_address(), "localhost").unwrap();
+        let error = connect().await.unwrap_err();
+        assert!(
+            matches!(error, ConnectError::Lost(ConnectionError::ConnectionClosed { .. })),
+            "{error:?}"
+        );
+        for _ in 0..3 {
+            let connection = connect().await.unwrap();
+            let (mut send, mut recv) = connection.open_bi().await.unwrap();
+            send.write_all(b"hello").await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(recv.read_to_end(100).await.unwrap(), b"HELLO");
+        }
+        server.wait_idle().await;
+        let counts = server.statistics();
+        assert_eq!((counts.incoming_refused, counts.retries_sent), (1, 1));
     });
 }
 
@@ -213,15 +261,9 @@ impl Acceptor for Unreliable {
         self.clients += 1;
         match self.clients {
             1 => self.first.incoming(incoming),
-            2 => Decision::Accept(Accept {
-                application: Box::new(|_| Box::new(Panicking)),
-                observer: None,
-            }),
+            2 => Decision::Accept(Accept::new(Box::new(|_| Box::new(Panicking)))),
             3 => panic!("this panic is intended"),
-            _ => Decision::Accept(Accept {
-                application: Box::new(|_| panic!("this panic is intended")),
-                observer: None,
-            }),
+            _ => Decision::Accept(Accept::new(Box::new(|_| panic!("this panic is intended")))),
         }
     }
 }

@@ -141,7 +141,7 @@ impl Connections {
             generation: 0,
             deadlines: ShardDeadlines::new(),
             attempts: Attempts::default(),
-            pending_clients: PendingClients::new(),
+            pending_clients: PendingClients::new(admission),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             replacing: None,
@@ -188,7 +188,8 @@ impl Connections {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.earliest()
+        let expiry = self.pending_clients.next_expiry();
+        self.deadlines.earliest().into_iter().chain(expiry).min()
     }
 
     /// Hands over new and waiting clients to another process. Returns what happened to the
@@ -373,6 +374,7 @@ impl Connections {
     pub(super) fn stop_accepting(&mut self) {
         let acceptor = self.acceptor.take();
         let _ = guarded("acceptor panicked while being dropped", || drop(acceptor));
+        self.refuse_undecided();
     }
 
     /// Closes all connections. No new connections are accepted or started.
@@ -429,6 +431,7 @@ impl Connections {
     /// Fires timers that have expired at `now`, given that everything that arrived by
     /// `received_until` was received. Timers beyond this turn's limit fire in the next turn.
     pub(super) fn fire_timers(&mut self, now: Timestamp, received_until: Timestamp) {
+        self.expire_undecided(now);
         self.deadlines.begin_turn();
         while let Some((index, kind)) = self.deadlines.pop_due(now, received_until) {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };

@@ -55,10 +55,7 @@ impl Acceptor for Receiving {
     fn incoming(&mut self, _: &Incoming) -> Decision {
         let done = self.0.clone();
         let application = Counting { stream: None, received: 0, done };
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(application)),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(|_| Box::new(application))))
     }
 }
 

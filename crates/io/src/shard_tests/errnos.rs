@@ -167,10 +167,7 @@ impl Acceptor for Echo {
     fn incoming(&mut self, _: &Incoming) -> Decision {
         let report = self.0.clone();
         let application = Echoing { stream: None, rest: Vec::new(), is_whole: false, report };
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(application)),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(|_| Box::new(application))))
     }
 }
 

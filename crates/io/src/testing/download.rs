@@ -30,10 +30,7 @@ pub struct Everyone;
 
 impl Acceptor for Everyone {
     fn incoming(&mut self, _: &Incoming) -> Decision {
-        Decision::Accept(Accept {
-            application: Box::new(|_| Box::new(Serving::default())),
-            observer: None,
-        })
+        Decision::Accept(Accept::new(Box::new(|_| Box::new(Serving::default()))))
     }
 }
 

@@ -13,19 +13,23 @@
 //! no memory: clients that begin at the same moment, as many do after an interruption, would each
 //! pay a round trip for it.
 
+mod undecided;
+
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
 
-use clearway_transport::{Arrival, Incoming, Received};
+use clearway_transport::{AcceptError, Arrival, Incoming, Observer, Received};
 use clearway_units::Timestamp;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
 use clearway_wire::{ConnectionId, LongPacketType};
 
 use super::Connections;
 use super::unknown::report_unknown;
-use crate::acceptor::{Accept, Decision};
+use crate::acceptor::{Admission, Decision, VALIDATED_FACTOR};
 use crate::guarded::{GuardedObserver, Panicked, guarded};
+use crate::mailbox::{Accept, Answer};
 use crate::via::Via;
+use undecided::{Stage, Tickets};
 
 /// Limits on the waiting clients.
 #[derive(Clone, Copy)]
@@ -35,12 +39,37 @@ struct Room {
     bytes: usize,
 }
 
-/// Limits on clients without a validated address; additional clients get a Retry packet.
-const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
+/// Limits on the clients that wait for their handshake.
+#[derive(Clone, Copy)]
+struct Rooms {
+    validated: Room,
+    /// Limits on clients without a validated address; additional clients get a Retry packet.
+    others: Room,
+}
+
+impl Rooms {
+    fn new(admission: &Admission) -> Self {
+        let clients = admission.max_incoming.max(1);
+        let bytes = admission.incoming_buffer.max(MIN_INCOMING_BUFFER);
+        Self {
+            validated: Room { clients, bytes },
+            others: Room {
+                clients: clients.div_ceil(VALIDATED_FACTOR),
+                bytes: bytes / VALIDATED_FACTOR,
+            },
+        }
+    }
+
+    /// Returns the limits on a client that has or has not validated its address.
+    fn of(self, is_validated: bool) -> Room {
+        if is_validated { self.validated } else { self.others }
+    }
+}
+
 /// Limits on clients that wait for a Retry packet; datagrams of additional clients are dropped.
 const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
-/// Limits on clients with a validated address.
-const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
+/// See [`Admission::incoming_buffer`].
+const MIN_INCOMING_BUFFER: usize = 64 << 10;
 /// Maximum number of queued datagrams per client: a large ClientHello takes two, and early data
 /// follows.
 const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
@@ -54,11 +83,14 @@ const NOT_ANSWERED: &str = "connection ID generator panicked; a client gets no r
 /// Identity of a client without a connection: its first Destination Connection ID, and its address.
 pub(super) type ClientKey = (ConnectionId, SocketAddr);
 
-/// Clients that wait for their handshake or for a Retry packet.
+/// Clients that wait for a decision, for their handshake or for a Retry packet.
 pub(super) struct PendingClients {
+    rooms: Rooms,
     waiting: BTreeMap<ClientKey, PendingClient>,
-    /// The waiting clients' keys in order of arrival.
+    /// The keys of the waiting clients that the shard can process, in order.
     order: VecDeque<ClientKey>,
+    /// The waiting clients whose decision is postponed.
+    tickets: Tickets,
     /// Total size of the clients' datagrams in bytes.
     bytes: usize,
     /// The time before which no handshake begins while there is more to receive.
@@ -78,14 +110,28 @@ struct PendingClient {
     further: Vec<Further>,
     /// Total size of the client's datagrams in bytes.
     bytes: usize,
+    stage: Stage,
+}
+
+impl PendingClient {
+    /// Returns a client that is refused, since there is no acceptor.
+    fn refused(incoming: Incoming, via: Option<Via>) -> Self {
+        let (further, stage) = (Vec::new(), Stage::Decided(Answer::Refuse));
+        Self { incoming, via, further, bytes: 0, stage }
+    }
 }
 
 /// A later datagram of a waiting client, and the balancer that forwarded it.
 pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
-/// Returns the limits that apply to a client's first datagram and to its later ones.
-fn room(incoming: &Incoming) -> Room {
-    if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
+/// The outcome of the attempt to begin a client's handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Accepted,
+    /// The first datagram was forged or damaged.
+    NotAuthentic,
+    /// The client got another response, or none.
+    Declined,
 }
 
 /// Kind of a long header datagram that belongs to no connection.
@@ -100,8 +146,10 @@ enum ClientKind {
 }
 
 impl PendingClients {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(admission: &Admission) -> Self {
         Self {
+            rooms: Rooms::new(admission),
+            tickets: Tickets::default(),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
             bytes: 0,
@@ -139,15 +187,29 @@ impl PendingClients {
     }
 
     /// Returns whether the queue has space for a client whose first datagram has `bytes` bytes.
-    fn has_room(&self, room: Room, bytes: usize) -> bool {
-        self.order.len() < room.clients && self.bytes + bytes <= room.bytes
+    fn has_room(&self, is_validated: bool, bytes: usize) -> bool {
+        let room = self.rooms.of(is_validated);
+        self.waiting.len() < room.clients && self.bytes + bytes <= room.bytes
     }
 
     /// Queues a client.
     fn push(&mut self, key: ClientKey, incoming: Incoming, via: Option<Via>, bytes: usize) {
-        self.bytes += bytes;
         self.order.push_back(key);
-        self.waiting.insert(key, PendingClient { incoming, via, further: Vec::new(), bytes });
+        let (further, stage) = (Vec::new(), Stage::Queued);
+        self.insert(key, PendingClient { incoming, via, further, bytes, stage });
+    }
+
+    /// Adds a client that waits.
+    fn insert(&mut self, key: ClientKey, client: PendingClient) {
+        self.bytes += client.bytes;
+        self.waiting.insert(key, client);
+    }
+
+    /// Removes a client that waits.
+    fn remove(&mut self, key: &ClientKey) -> Option<PendingClient> {
+        let client = self.waiting.remove(key)?;
+        self.bytes -= client.bytes;
+        Some(client)
     }
 
     /// Queues an additional datagram of a waiting client, or drops it if the limits are reached.
@@ -158,10 +220,10 @@ impl PendingClients {
         via: Option<Via>,
         datagram: &[u8],
     ) {
-        let bytes = self.bytes + datagram.len();
+        let (bytes, rooms) = (self.bytes + datagram.len(), self.rooms);
         match self.waiting.get_mut(key) {
             Some(client)
-                if bytes <= room(&client.incoming).bytes
+                if bytes <= rooms.of(client.incoming.address_is_validated()).bytes
                     && client.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT =>
             {
                 self.bytes = bytes;
@@ -172,11 +234,11 @@ impl PendingClients {
         }
     }
 
-    fn pop(&mut self) -> Option<PendingClient> {
+    /// Removes the client that the shard processes next.
+    fn pop(&mut self) -> Option<(ClientKey, PendingClient)> {
         let key = self.order.pop_front()?;
-        let client = self.waiting.remove(&key)?;
-        self.bytes -= client.bytes;
-        Some(client)
+        let client = self.remove(&key)?;
+        Some((key, client))
     }
 
     /// Returns whether the queue has space for a client that waits for a Retry packet.
@@ -254,11 +316,8 @@ impl Connections {
     /// bytes in its first datagram. If the datagram has a token, the token might turn out to be
     /// valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
-        let is_full = if has_token {
-            !self.pending_clients.has_room(ROOM_FOR_VALIDATED, bytes)
-        } else {
-            self.must_validate() || !self.pending_clients.has_room(ROOM, bytes)
-        };
+        let is_full = (!has_token && self.must_validate())
+            || !self.pending_clients.has_room(has_token, bytes);
         self.acceptor.is_none() || !is_full || self.pending_clients.has_room_for_retry(bytes)
     }
 
@@ -270,13 +329,13 @@ impl Connections {
         (incoming, via): (Incoming, Option<Via>),
         bytes: usize,
     ) {
+        let is_validated = incoming.address_is_validated();
         if self.acceptor.is_none() {
-            // The endpoint refuses the client.
-            self.decide(now, incoming, via);
+            let refused = PendingClient::refused(incoming, via);
+            let _ = self.decide(now, key, refused);
             return;
         }
-        let is_validated = incoming.address_is_validated();
-        let has_room = self.pending_clients.has_room(room(&incoming), bytes);
+        let has_room = self.pending_clients.has_room(is_validated, bytes);
         if has_room && (is_validated || !self.must_validate()) {
             self.pending_clients.push(key, incoming, via, bytes);
             self.counts.half_open.begin();
@@ -302,33 +361,48 @@ impl Connections {
         }
     }
 
-    /// Begins the handshake of the client that has waited longest, if allowed now. Called at the
-    /// end of a turn. Returns whether a client was processed, in which case there may be something
-    /// to send.
+    /// Decides on the client that has waited longest, and begins its handshake, if allowed now.
+    /// Called at the end of a turn. Returns whether a client was processed, in which case there may
+    /// be something to send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
         let may_begin = self.pending_clients.may_begin(now, is_behind);
-        let Some(client) = may_begin.then(|| self.pending_clients.pop()).flatten() else {
+        let Some((key, client)) = may_begin.then(|| self.pending_clients.pop()).flatten() else {
             return false;
         };
-        let PendingClient { incoming, via, further, .. } = client;
-        let is_accepted = self.decide(now, incoming, via);
-        if !is_accepted {
-            self.counts.half_open.end();
-        }
-        for (arrival, via, mut datagram) in further {
-            // If the first datagram was forged, the genuine one may be among the later datagrams.
-            if !is_accepted {
-                self.receive_new_client(now, arrival, via, &mut datagram);
-            } else if let Received::Connection { handle, is_authentic } =
-                self.endpoint.receive(now, arrival, &mut datagram)
-            {
-                if is_authentic {
-                    self.note_via(handle, via);
-                }
-                self.mark_dirty(handle);
+        if let Some((outcome, further)) = self.decide(now, key, client) {
+            if outcome != Outcome::Accepted {
+                self.counts.half_open.end();
+            }
+            for (arrival, via, datagram) in further {
+                self.receive_after_decision(now, outcome, (arrival, via), datagram);
             }
         }
         true
+    }
+
+    /// Processes a datagram that arrived before the decision on its client.
+    fn receive_after_decision(
+        &mut self,
+        now: Timestamp,
+        outcome: Outcome,
+        (arrival, via): (Arrival, Option<Via>),
+        mut datagram: Vec<u8>,
+    ) {
+        match outcome {
+            Outcome::Accepted => {
+                if let Received::Connection { handle, is_authentic } =
+                    self.endpoint.receive(now, arrival, &mut datagram)
+                {
+                    if is_authentic {
+                        self.note_via(handle, via);
+                    }
+                    self.mark_dirty(handle);
+                }
+            }
+            // The genuine first datagram may be among the later ones.
+            Outcome::NotAuthentic => self.receive_new_client(now, arrival, via, &mut datagram),
+            Outcome::Declined => {}
+        }
     }
 
     /// Records how long the work for a handshake took.
@@ -343,8 +417,11 @@ impl Connections {
             (arrival, via, datagram)
         };
         let mut datagrams = Vec::new();
-        while let Some(PendingClient { incoming, via, further, .. }) = self.pending_clients.pop() {
+        self.refuse_undecided();
+        while let Some((_, client)) = self.pending_clients.pop() {
+            let PendingClient { incoming, via, further, stage, .. } = client;
             self.counts.half_open.end();
+            stage.discard();
             datagrams.push(whole(incoming, via));
             datagrams.extend(further);
         }
@@ -358,51 +435,95 @@ impl Connections {
         !self.pending_clients.is_empty()
     }
 
-    /// Decides how to respond to a client. Returns whether the client was accepted.
-    fn decide(&mut self, now: Timestamp, incoming: Incoming, via: Option<Via>) -> bool {
-        let is_accepted = self.answer(now, incoming, via);
-        self.take_replies(via);
-        is_accepted
-    }
-
-    fn answer(&mut self, now: Timestamp, mut incoming: Incoming, via: Option<Via>) -> bool {
+    /// Decides how to respond to a client, or carries out the decision. Returns the outcome and the
+    /// client's further datagrams, or `None` if the decision is postponed.
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        key: ClientKey,
+        mut client: PendingClient,
+    ) -> Option<(Outcome, Vec<Further>)> {
+        let PendingClient { incoming, via, .. } = &mut client;
+        let via = *via;
         if self.has_balancers && via.is_none() {
             // A packet with a cleared QUIC bit may look like a preface.
             incoming.forbid_greasing();
         }
-        let is_refused = self.is_refused_for_memory(incoming.remote_address());
-        let decision = match &mut self.acceptor {
-            Some(_) if is_refused => Ok(Decision::Refuse),
-            Some(acceptor) => {
-                guarded("acceptor panicked; the client is refused", || acceptor.incoming(&incoming))
+        let answer = match self.decision(&mut client) {
+            Decision::Accept(accept) => Answer::Accept(Box::new(accept)),
+            Decision::Refuse => Answer::Refuse,
+            Decision::Retry => Answer::Retry,
+            Decision::Ignore => Answer::Ignore,
+            Decision::Postpone(give) => {
+                self.postpone(now, key, client, give);
+                return None;
             }
-            None => Ok(Decision::Refuse),
         };
-        match decision.unwrap_or(Decision::Refuse) {
-            Decision::Accept(accept) => return self.accept(now, incoming, via, accept),
-            Decision::Refuse => {
+        let PendingClient { incoming, further, .. } = client;
+        let outcome = self.answer(now, incoming, via, answer);
+        self.take_replies(via);
+        Some((outcome, further))
+    }
+
+    /// Returns the decision on a client: the one that was made since it was postponed, or the
+    /// acceptor's.
+    fn decision(&mut self, client: &mut PendingClient) -> Decision {
+        let PendingClient { incoming, stage, .. } = client;
+        let is_refused = self.is_refused_for_memory(incoming.remote_address());
+        let stage = std::mem::replace(stage, Stage::Queued);
+        match (&mut self.acceptor, stage) {
+            (Some(_), Stage::Decided(answer)) if !is_refused => undecided::decision(answer),
+            (Some(acceptor), Stage::Queued) if !is_refused => {
+                let refused = "acceptor panicked; the client is refused";
+                guarded(refused, || acceptor.incoming(incoming)).unwrap_or(Decision::Refuse)
+            }
+            (_, stage) => {
+                stage.discard();
+                Decision::Refuse
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now: Timestamp,
+        incoming: Incoming,
+        via: Option<Via>,
+        answer: Answer,
+    ) -> Outcome {
+        match answer {
+            Answer::Accept(accept) => return self.accept(now, incoming, via, *accept),
+            Answer::Refuse => {
                 self.counts.refused += 1;
                 let _ = guarded(NOT_ANSWERED, || self.endpoint.refuse(incoming));
             }
-            Decision::Retry => self.retry(now, &incoming, via),
-            Decision::Ignore => self.counts.refused += 1,
+            Answer::Retry => self.retry(now, &incoming, via),
+            Answer::Ignore => self.counts.refused += 1,
         }
-        false
+        Outcome::Declined
     }
 
-    /// Begins the client's connection. Returns whether it has begun.
+    /// Returns the acceptor's observer for a connection.
+    fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        const UNOBSERVED: &str = "acceptor panicked; the connection has no observer";
+        let acceptor = self.acceptor.as_mut()?;
+        guarded(UNOBSERVED, || acceptor.observer()).ok().flatten()
+    }
+
+    /// Begins the client's connection.
     fn accept(
         &mut self,
         now: Timestamp,
         incoming: Incoming,
         via: Option<Via>,
         accept: Accept,
-    ) -> bool {
+    ) -> Outcome {
         const REFUSED: &str =
             "application code panicked; the client is refused with INTERNAL_ERROR";
         let Accept { application, observer } = accept;
         let client = incoming.without_datagram();
-        let observer = GuardedObserver::guard(observer);
+        let mut outcome = Outcome::Declined;
+        let observer = GuardedObserver::guard(observer.or_else(|| self.observer()));
         match guarded(REFUSED, || self.endpoint.accept(now, incoming, observer)) {
             Ok(Ok(handle)) => {
                 let counted = self.mailbox.census.count_one();
@@ -411,9 +532,14 @@ impl Connections {
                     slot.record.accepted(&mut self.counts);
                     slot.via = via;
                 }
-                return true;
+                return Outcome::Accepted;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "cannot accept a client"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot accept a client");
+                if error == AcceptError::NotAuthentic {
+                    outcome = Outcome::NotAuthentic;
+                }
+            }
             Err(Panicked) => {
                 let answer = || self.endpoint.refuse_with_internal_error(client);
                 let _ = guarded(NOT_ANSWERED, answer);
@@ -422,7 +548,7 @@ impl Connections {
         // Dropping application code may panic as well.
         let _ = guarded(REFUSED, || drop(application));
         self.counts.refused += 1;
-        false
+        outcome
     }
 }
 

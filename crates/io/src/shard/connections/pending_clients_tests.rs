@@ -27,8 +27,16 @@ use crate::system::restart::{Pipe, Piped};
 
 pub(in super::super) const SERVER: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);
+/// Returns the default limits on clients without a validated address.
+fn room() -> Room {
+    Rooms::new(&Admission::default()).others
+}
+
 /// The size of a client's first datagram in the default configuration.
 const FIRST_SIZE: usize = 1200;
+
+#[path = "pending_clients/undecided_tests.rs"]
+mod undecided_tests;
 
 fn endpoint_config() -> EndpointConfig {
     EndpointConfig {
@@ -111,13 +119,16 @@ impl Server {
     /// Like `new`, but with the given acceptor; without an acceptor, creates the connections of a
     /// client.
     pub(in super::super) fn with(retry_above: usize, acceptor: Option<Box<dyn Acceptor>>) -> Self {
+        Self::admitting(&Admission { retry_above, ..Admission::default() }, acceptor)
+    }
+
+    fn admitting(admission: &Admission, acceptor: Option<Box<dyn Acceptor>>) -> Self {
         let config = acceptor.is_some().then(|| Arc::new(server_config()));
         let random = Random::from_seed([if config.is_some() { 1 } else { 2 }; 32]);
         let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
         let mailbox = Arc::new(Mailbox::new());
         let sockets = Sockets::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let admission = Admission { retry_above, ..Admission::default() };
-        Self(Connections::new(endpoint, acceptor, &admission, mailbox), sockets)
+        Self(Connections::new(endpoint, acceptor, admission, mailbox), sockets)
     }
 
     pub(in super::super) fn migrate(&mut self, now: Timestamp, request: MigrateRequest) {
@@ -282,7 +293,9 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     for (turn, batch) in (1..).zip(first.chunks(100)) {
         server.receive(at(1), batch);
         let pending_clients = &server.0.pending_clients;
-        assert!(pending_clients.order.len() <= ROOM.clients && pending_clients.bytes <= ROOM.bytes);
+        assert!(
+            pending_clients.order.len() <= room().clients && pending_clients.bytes <= room().bytes
+        );
         assert_eq!(pending_clients.order.len(), pending_clients.waiting.len());
         assert!(pending_clients.unvalidated.len() <= ROOM_FOR_RETRIES.clients);
         server.rest_of_turn(at(1), true);
@@ -313,7 +326,7 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
 #[test]
 fn what_is_dropped_is_not_copied() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
-    let all = ROOM.clients + ROOM_FOR_RETRIES.clients;
+    let all = room().clients + ROOM_FOR_RETRIES.clients;
     let first = clients.begin_many(at(1), all + 1);
     server.receive(at(1), &first[..all]);
     assert_eq!(server.statistics().incoming_dropped, 0);
@@ -340,8 +353,8 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
         })
         .collect();
     server.receive(at(1), &large);
-    assert!(server.0.pending_clients.bytes <= ROOM.bytes);
-    assert_eq!(server.0.pending_clients.order.len(), ROOM.bytes / 65_000);
+    assert!(server.0.pending_clients.bytes <= room().bytes);
+    assert_eq!(server.0.pending_clients.order.len(), room().bytes / 65_000);
     // There is room for more small datagrams, but only for a few from this client.
     let small: Sent = (large[0].0, large[0].1[..100].to_vec());
     for _ in 0..100 {
@@ -353,7 +366,7 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     for _ in 0..2 {
         server.receive(at(1), &large);
     }
-    assert!(server.0.pending_clients.bytes <= ROOM.bytes);
+    assert!(server.0.pending_clients.bytes <= room().bytes);
 }
 
 /// Tests the bound that the documentation of `ServerConfig::retry_above` states.
@@ -374,7 +387,7 @@ fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
         }
     });
     assert_eq!(server.statistics().connections, LIMIT as u64);
-    let bound = (LIMIT * HALF_OPEN + ROOM.bytes + ROOM_FOR_RETRIES.bytes) as u64;
+    let bound = (LIMIT * HALF_OPEN + room().bytes + ROOM_FOR_RETRIES.bytes) as u64;
     assert!(used.bytes_max < bound, "{} bytes, {bound} are allowed", used.bytes_max);
 }
 

@@ -38,7 +38,7 @@ impl Acceptor for Door {
     fn incoming(&mut self, _: &Incoming) -> Decision {
         let log = self.0.clone();
         let application: ApplicationFactory = Box::new(move |_| Box::new(Noting(log)));
-        Decision::Accept(Accept { application, observer: None })
+        Decision::Accept(Accept::new(application))
     }
 }
 
