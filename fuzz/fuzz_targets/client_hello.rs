@@ -1,5 +1,5 @@
-//! Fuzzes the first bytes from a client: its transport parameters are found only within these
-//! bytes, and additional bytes do not change the result.
+//! Fuzzes the first bytes from a client: its transport parameters, server name and application
+//! protocols are found only within these bytes, and additional bytes do not change the parameters.
 #![no_main]
 
 use clearway_transport::fuzzing::check_client_hello;

@@ -176,17 +176,17 @@ pub mod socket {
 /// the types that this crate exports at the top level.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, CertificateChainLimit, ClientSessions, ClientTrust, ConnectError,
-        Connection, ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError,
-        DropCounts, DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState,
-        EncryptedClientHello, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
-        LossTrigger, LostPacket, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME,
-        MAX_CHAIN_SIGNATURES, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts,
-        PacketObservation, ReadError, ReadOutcome, RecoveryStats, ResetAtError, SendCredits,
-        ServerSessions, ServerTrust, Session, SessionError, SpaceId, StreamEvent, StreamProgress,
-        StreamsStatistics, TimerChange, TimerKind, TlsClientConfig, TlsClientSettings,
-        TlsServerConfig, TlsServerSettings, Totals, TransportError, TransportErrorCause,
-        UnknownStream, WriteError,
+        AcceptError, AcceptOptions, Arrival, CertificateChainLimit, ClientHello, ClientSessions,
+        ClientTrust, ConnectError, Connection, ConnectionHandle, ConnectionState,
+        ConnectionVersions, DatagramError, DropCounts, DropReason, EarlyDataContext, EcnCodepoint,
+        EcnFailure, EcnState, EncryptedClientHello, ExportError, HelloParameters, Incoming,
+        KeySchedule, LossThresholds, LossTrigger, LostPacket, MAX_CERTIFICATES,
+        MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES, MAX_EARLY_DATA_CONTEXT, Metrics,
+        NewKeys, PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats,
+        ResetAtError, SendCredits, ServerSessions, ServerTrust, Session, SessionError, SpaceId,
+        StreamEvent, StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
+        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
+        TransportErrorCause, UnknownStream, WriteError,
     };
 }
 

@@ -1,6 +1,7 @@
 //! An endpoint: routes datagrams to connections, and accepts new connections, refuses them, or
 //! sends Retry.
 
+mod accepting;
 mod common_delay;
 mod config;
 mod incoming;
@@ -34,6 +35,7 @@ use crate::ids::{LocalIds, MINIMUM_RESET_SIZE};
 use crate::observer::Observer;
 use crate::send_failure::SendFailure;
 
+pub use accepting::AcceptOptions;
 use common_delay::CommonDelay;
 pub use config::{
     AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,

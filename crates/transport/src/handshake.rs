@@ -6,6 +6,7 @@ mod crypto_stream;
 mod derived_keys;
 mod early_limits;
 mod encrypted_extensions;
+mod first_flight;
 mod initial;
 mod opening;
 mod packet_keys;
@@ -22,13 +23,14 @@ use core::fmt;
 
 use clearway_wire::{ConnectionId, TransportErrorCode, VarInt, Version, frame};
 
-pub use client_hello::HelloParameters;
 #[cfg(fuzzing)]
 pub use client_hello::check_client_hello;
+pub use client_hello::{ClientHello, HelloParameters};
 pub(crate) use crypto_stream::CryptoStream;
 pub(crate) use early_limits::EarlyLimits;
 #[cfg(fuzzing)]
 pub use encrypted_extensions::check_encrypted_extensions;
+pub(crate) use first_flight::read_client_hello;
 pub use initial::keys as initial_keys;
 pub(crate) use opening::{OpenParameters, Opening};
 pub(crate) use protection::{OpenError, Opened, Protection};

@@ -145,9 +145,9 @@ pub use datagram::{DatagramError, DatagramStatistics};
 pub use drops::{DropCounts, DropReason, HandshakePackets};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
-    AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig,
-    EndpointTotals, Incoming, PreferredAddresses, Received, RetryOffload, ServerConfig,
-    SharedTokens, TokenValidity,
+    AcceptError, AcceptOptions, ClientConfig, ConnectError, ConnectionHandle, Endpoint,
+    EndpointConfig, EndpointTotals, Incoming, PreferredAddresses, Received, RetryOffload,
+    ServerConfig, SharedTokens, TokenValidity,
 };
 pub use error::{
     CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES,
@@ -158,12 +158,12 @@ pub use event::{
     MigrationFailure,
 };
 pub use handshake::{
-    ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData, EarlyDataContext,
-    EncryptedClientHello, ExportError, HelloParameters, KeySchedule, MAX_EARLY_DATA_CONTEXT,
-    MemorySessionStore, NewKeys, PhaseKeys, SavedSession, SavedSessionError, ServerSessions,
-    ServerTrust, Session, SessionError, SessionStore, TicketKeys, TlsClientConfig,
-    TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key, initial_keys,
-    prepare_randomness,
+    ClientHello, ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData,
+    EarlyDataContext, EncryptedClientHello, ExportError, HelloParameters, KeySchedule,
+    MAX_EARLY_DATA_CONTEXT, MemorySessionStore, NewKeys, PhaseKeys, SavedSession,
+    SavedSessionError, ServerSessions, ServerTrust, Session, SessionError, SessionStore,
+    TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings,
+    certified_key, initial_keys, prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

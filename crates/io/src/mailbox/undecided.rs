@@ -3,23 +3,25 @@
 use core::fmt;
 use std::sync::Arc;
 
-use clearway_transport::Observer;
+use clearway_transport::{AcceptOptions, Observer};
 
 use super::{ApplicationFactory, Command, Mailbox};
 
-/// The application and observer of an accepted connection.
+/// The application, observer and options of an accepted connection.
 #[non_exhaustive]
 pub struct Accept {
     /// Creates the connection's application.
     pub application: ApplicationFactory,
     /// Observer of the connection.
     pub observer: Option<Box<dyn Observer>>,
+    /// The connection's own configuration, and whether its early data may be accepted.
+    pub options: AcceptOptions,
 }
 
 impl Accept {
-    /// Returns what a connection with this application needs, without an observer.
+    /// Accepts with the shard's configuration and without an observer.
     pub fn new(application: ApplicationFactory) -> Self {
-        Self { application, observer: None }
+        Self { application, observer: None, options: AcceptOptions::default() }
     }
 }
 

@@ -80,6 +80,8 @@ pub enum AcceptError {
     NotAServer,
     /// The endpoint has reached its maximum number of connections; the client is refused.
     TooManyConnections,
+    /// The configuration does not have the client's version; the client is refused.
+    UnsupportedVersion,
     /// The client's first packet could not be authenticated (RFC 9001 §5.2); it is dropped.
     NotAuthentic,
     /// TLS could not be started.
@@ -95,6 +97,9 @@ impl core::fmt::Display for AcceptError {
             Self::TooManyConnections => {
                 f.write_str("the endpoint has reached its connection limit")
             }
+            Self::UnsupportedVersion => {
+                f.write_str("the configuration does not have the client's QUIC version")
+            }
             Self::NotAuthentic => {
                 f.write_str("the client's first packet could not be authenticated")
             }
@@ -109,7 +114,10 @@ impl core::error::Error for AcceptError {
         match self {
             Self::Session(error) => error.source(),
             Self::Transport(error) => error.source(),
-            Self::NotAServer | Self::TooManyConnections | Self::NotAuthentic => None,
+            Self::NotAServer
+            | Self::TooManyConnections
+            | Self::UnsupportedVersion
+            | Self::NotAuthentic => None,
         }
     }
 }

@@ -1,46 +1,35 @@
 //! Clients' first packets: each is accepted, refused, answered with a Retry packet, or ignored.
 
-use core::net::SocketAddr;
-use std::sync::Arc;
+use core::net::{IpAddr, SocketAddr};
 
 use clearway_units::Timestamp;
 use clearway_wire::header::{HeaderKind, ProtectedHeader};
-use clearway_wire::{
-    ConnectionId, LongPacketType, PreferredAddress, TransportErrorCode, TransportParameters,
-    Version,
-};
+use clearway_wire::{ConnectionId, LongPacketType, TransportErrorCode, Version};
 
-use super::{
-    AcceptError, ConnectionHandle, Endpoint, PreferredAddresses, Received, TYPICAL_PARAMETERS,
-    refusal, token,
-};
-use crate::Side;
-use crate::address::{Arrival, SocketIndex};
-use crate::config::TransportConfig;
-use crate::connection::{Connection, ConnectionSetup, local_parameters, reserved_parameter};
+use super::{Endpoint, Received, refusal, token};
+use crate::address::Arrival;
 use crate::drops::DropReason;
-use crate::handshake::{
-    ConnectionVersions, OpenParameters, Opening, ServerSessions, Session, SessionError, retry,
-};
-use crate::ids::LocalIds;
-use crate::observer::Observer;
+use crate::handshake::{ClientHello, read_client_hello, retry};
 use crate::path::MINIMUM_INITIAL_SIZE;
 
 /// The minimum length of the client's first Destination Connection ID, in bytes (RFC 9000 §7.2).
 const MINIMUM_INITIAL_ID_LEN: usize = 8;
 
-/// A client's first packet. The caller has to decide on it immediately.
-#[derive(Debug)]
+/// A client's first packet, which the endpoint does not keep. A copy has the same facts, for a
+/// decision on another thread; the endpoint accepts a client only once.
+#[derive(Clone, Debug)]
 pub struct Incoming {
-    arrival: Arrival,
-    version: Version,
-    destination: ConnectionId,
-    source: ConnectionId,
-    datagram: Vec<u8>,
-    original_destination: ConnectionId,
-    retry_source: Option<ConnectionId>,
-    address_is_validated: bool,
-    permits_greasing: bool,
+    pub(super) arrival: Arrival,
+    pub(super) version: Version,
+    pub(super) destination: ConnectionId,
+    pub(super) source: ConnectionId,
+    pub(super) datagram: Vec<u8>,
+    /// The client's later datagrams, in order.
+    further: Vec<Vec<u8>>,
+    pub(super) original_destination: ConnectionId,
+    pub(super) retry_source: Option<ConnectionId>,
+    pub(super) address_is_validated: bool,
+    pub(super) permits_greasing: bool,
 }
 
 impl Incoming {
@@ -65,13 +54,50 @@ impl Incoming {
         self.address_is_validated
     }
 
-    /// Returns the same client without its datagram: enough to [refuse](Endpoint::refuse) it if
-    /// accepting it panicked.
-    pub fn without_datagram(&self) -> Self {
-        Self { datagram: Vec::new(), ..*self }
+    /// Returns the local IP address to which the packet was sent, if the system reports it.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.arrival.local_ip
     }
 
-    /// Returns the datagram as it arrived, for another endpoint to receive.
+    /// Returns the Destination Connection ID of the client's very first packet, before any Retry.
+    /// Logs of connections are named by it.
+    pub fn original_destination_id(&self) -> ConnectionId {
+        self.original_destination
+    }
+
+    /// Returns whether the client can be made to validate its address with a Retry packet: it
+    /// ignores a second one (RFC 9000 §17.2.5.2).
+    pub fn may_retry(&self) -> bool {
+        self.retry_source.is_none()
+    }
+
+    /// Returns what the client offers in its ClientHello, as far as it has arrived. This decrypts
+    /// the packets, which takes some microseconds. A large ClientHello takes two datagrams, so the
+    /// first one alone may not contain the server name. Returns `None` if the packets cannot be
+    /// decrypted.
+    pub fn client_hello(&self) -> Option<ClientHello> {
+        let datagrams = core::iter::once(&self.datagram).chain(&self.further);
+        read_client_hello(self.version, &self.destination, datagrams.map(Vec::as_slice))
+    }
+
+    /// Adds a later datagram of this client, for [`client_hello`](Self::client_hello). The endpoint
+    /// does not process it. The caller limits the number and size of the datagrams.
+    pub fn push_further(&mut self, datagram: Vec<u8>) {
+        self.further.push(datagram);
+    }
+
+    /// Removes and returns the later datagrams, in order.
+    pub fn take_further(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.further)
+    }
+
+    /// Returns the same client without its datagrams: enough to [refuse](Endpoint::refuse) it if
+    /// accepting it panicked.
+    pub fn without_datagram(&self) -> Self {
+        Self { datagram: Vec::new(), further: Vec::new(), ..*self }
+    }
+
+    /// Returns the first datagram as it arrived, for another endpoint to receive.
     pub fn into_datagram(self) -> (Arrival, Vec<u8>) {
         (self.arrival, self.datagram)
     }
@@ -122,6 +148,7 @@ impl Endpoint {
             destination,
             source,
             datagram: datagram.to_vec(),
+            further: Vec::new(),
             original_destination: destination,
             retry_source: None,
             address_is_validated: false,
@@ -158,128 +185,6 @@ impl Endpoint {
             }
         }
         Received::Incoming(incoming)
-    }
-
-    /// Accepts the client.
-    ///
-    /// # Errors
-    /// Returns an error if this is not a server, the endpoint has no room, the client's
-    /// packet is not authentic, or TLS cannot start. The client gets a reply, CONNECTION_REFUSED,
-    /// only if the endpoint has no room.
-    pub fn accept(
-        &mut self,
-        now: Timestamp,
-        mut incoming: Incoming,
-        observer: Option<Box<dyn Observer>>,
-    ) -> Result<ConnectionHandle, AcceptError> {
-        let Some(server) = self.server.clone() else { return Err(AcceptError::NotAServer) };
-        if self.connections.len() >= self.config.max_connections {
-            self.refuse(incoming);
-            return Err(AcceptError::TooManyConnections);
-        }
-        let mut local_ids = self.local_ids();
-        let local_id = local_ids.first();
-        let addresses = &server.preferred_addresses;
-        let preferred = self.preferred_address(addresses, incoming.arrival, &mut local_ids);
-        let parameters = TransportParameters {
-            grease_quic_bit: server.transport.grease_quic_bit() && incoming.permits_greasing,
-            preferred_address: preferred.map(Box::new),
-            original_destination_connection_id: Some(incoming.original_destination),
-            retry_source_connection_id: incoming.retry_source,
-            stateless_reset_token: Some(self.config.reset_key.token(&local_id)),
-            ..local_parameters(&server.transport, local_id, incoming.version)
-        };
-        let may_change = server.transport.may_change_from(incoming.version);
-        let session = self
-            .session(&server.sessions, &server.transport, incoming.version, parameters)
-            .map_err(AcceptError::Session)?;
-        let client = incoming.arrival.remote.ip();
-        let versions = if may_change {
-            server.transport.versions()
-        } else {
-            core::slice::from_ref(&incoming.version)
-        };
-        let (keys, issued) = self.token_keys(now);
-        let mut seal = |version: &Version| {
-            (*version, keys.seal_new_token(*version, client, issued, &mut self.random))
-        };
-        let new_tokens = versions.iter().map(&mut seal).collect();
-        let start = ConnectionSetup {
-            side: Side::Server,
-            version: incoming.version,
-            negotiated: (!may_change).then_some(incoming.version),
-            attempt: None,
-            config: server.transport.clone(),
-            session,
-            arrival: incoming.arrival,
-            random: self.random.fork(),
-            local_ids,
-            local_id,
-            remote_id: incoming.source,
-            initial_id: incoming.destination,
-            original_destination: incoming.original_destination,
-            retry_source: incoming.retry_source,
-            token: Vec::new(),
-            new_tokens,
-            address_is_validated: incoming.address_is_validated,
-            server_name: None,
-            sessions: None,
-            observer,
-        };
-        let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
-        // A packet that was modified or forged may have wrong connection IDs, which must not block
-        // those of the genuine packet.
-        if !connection.receive(now, incoming.arrival, &mut incoming.datagram) {
-            return Err(AcceptError::NotAuthentic);
-        }
-        let key = (incoming.destination, incoming.arrival.remote);
-        let handle = self.insert(connection, local_id, Some(key));
-        self.routes.add_initial(key, handle.0);
-        Ok(handle)
-    }
-
-    /// Returns the preferred_address transport parameter for a client, with the connection ID of
-    /// sequence number 1 (RFC 9000 §5.1.1). A server with zero-length connection IDs cannot have
-    /// one (§18.2).
-    fn preferred_address(
-        &mut self,
-        addresses: &PreferredAddresses,
-        arrival: Arrival,
-        local_ids: &mut LocalIds,
-    ) -> Option<PreferredAddress> {
-        let is_main = arrival.socket == SocketIndex::default();
-        let PreferredAddresses { v4, v6 } = *addresses;
-        if (v4.is_none() && v6.is_none()) || self.config.id_generator.len() == 0 || !is_main {
-            return None;
-        }
-        let connection_id = local_ids.add_preferred(&mut self.random);
-        Some(PreferredAddress {
-            ipv4: v4,
-            ipv6: v6,
-            connection_id,
-            stateless_reset_token: self.config.reset_key.token(&connection_id),
-        })
-    }
-
-    /// Starts the TLS session of a server's connection. If the server may switch versions, the
-    /// session starts once the ClientHello shows what the client offers.
-    fn session(
-        &mut self,
-        sessions: &Arc<dyn ServerSessions>,
-        config: &TransportConfig,
-        version: Version,
-        parameters: TransportParameters,
-    ) -> Result<Box<dyn Session>, SessionError> {
-        let grease = reserved_parameter(&mut self.random);
-        if config.may_change_from(version) {
-            let parameters = OpenParameters { parameters, grease };
-            let spoken = config.versions();
-            return Ok(Box::new(Opening::new(sessions.clone(), version, spoken, parameters)));
-        }
-        let mut encoded = Vec::with_capacity(TYPICAL_PARAMETERS);
-        parameters.encode(&mut encoded, Some((grease.0, &grease.1)));
-        let versions = ConnectionVersions { original: version, negotiated: version };
-        sessions.clone().accept(versions, encoded)
     }
 
     /// Refuses the client with CONNECTION_REFUSED.

@@ -82,3 +82,90 @@ proptest! {
         }
     }
 }
+
+/// Returns a ClientHello with these extensions.
+fn with_extensions(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (kind, data) in extensions {
+        list.extend(kind.to_be_bytes());
+        list.extend(by_two(data));
+    }
+    let body = [&[0; FIXED_FIELDS][..], &[0], &[0, 2, 0x13, 1], &[1, 0], &by_two(&list)].concat();
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    [&[CLIENT_HELLO], &length[1..], &body].concat()
+}
+
+/// Returns the bytes after their length in two bytes.
+fn by_two(bytes: &[u8]) -> Vec<u8> {
+    [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
+}
+
+fn named(kind: u8, name: &[u8]) -> Vec<u8> {
+    by_two(&[&[kind][..], &by_two(name)].concat())
+}
+
+#[test]
+fn the_offer_of_the_sample_is_found_as_far_as_it_has_arrived() {
+    let sample = sample();
+    let whole = offer(&sample).unwrap();
+    assert_eq!(whole.server_name(), Some("example.com"));
+    assert_eq!(whole.application_protocols().collect::<Vec<_>>(), [b"alpn"]);
+    let mut is_name_missing = true;
+    for end in 0..sample.len() {
+        let Some(part) = offer(&sample[..end]) else {
+            assert!(end < 4);
+            continue;
+        };
+        assert!(!part.is_complete());
+        assert!(part.server_name().is_none() || part.server_name() == whole.server_name());
+        assert!(is_name_missing || part.server_name().is_some());
+        is_name_missing = part.server_name().is_none();
+    }
+    assert!(whole.is_complete() && !is_name_missing);
+    assert_eq!(offer(&[sample.as_slice(), b"more"].concat()), Some(whole));
+    assert_eq!(offer(&[2, 0, 0, 0]), None, "a ServerHello");
+}
+
+#[test]
+fn names_and_protocols_that_are_not_valid_are_left_out() {
+    let name = |data: Vec<u8>| {
+        let hello = offer(&with_extensions(&[(SERVER_NAME, data)])).unwrap();
+        hello.server_name().map(str::to_owned)
+    };
+    assert_eq!(name(named(0, b"WWW.Example.org")), Some("www.example.org".to_owned()));
+    let two = by_two(&[&[7][..], &by_two(b"other"), &[0], &by_two(b"name")].concat());
+    assert_eq!(name(two), Some("name".to_owned()));
+    for invalid in [
+        named(7, b"other"),
+        named(0, b"a b"),
+        named(0, b"a\x1b[31m"),
+        named(0, "\u{e4}.example".as_bytes()),
+        named(0, &[b'a'; MAX_NAME + 1]),
+        by_two(&[0, 0, 9, b'a']),
+        vec![0],
+        vec![],
+    ] {
+        assert_eq!(name(invalid.clone()), None, "{invalid:?}");
+    }
+    let protocols = |data: Vec<u8>| {
+        let hello = offer(&with_extensions(&[(APPLICATION_PROTOCOLS, data)])).unwrap();
+        hello.application_protocols().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    assert_eq!(protocols(by_two(b"\x02h3\x04test")), [&b"h3"[..], b"test"]);
+    assert_eq!(protocols(by_two(b"\x02h3\x05test")), [&b"h3"[..]]);
+    assert_eq!(protocols(vec![0, 9, 2, b'h']), [&b""[..]; 0]);
+    assert_eq!(protocols(vec![]), [&b""[..]; 0]);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_have_an_offer_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for received in [bytes.clone(), [&[CLIENT_HELLO, 0, 0, 150][..], &bytes].concat()] {
+            if let Some(hello) = offer(&received) {
+                prop_assert!(hello.application_protocols().count() <= received.len());
+                prop_assert_eq!(hello.is_complete(), received.len() >= 4 + usize::from(received[3])
+                    + 256 * usize::from(received[2]) + 65_536 * usize::from(received[1]));
+            }
+        }
+    }
+}

@@ -50,6 +50,7 @@ pub(crate) struct Opening {
     /// `None` once the parameters have been passed to the session.
     parameters: Option<Box<OpenParameters>>,
     received: Vec<u8>,
+    rejects_early_data: bool,
     begun: Option<Begun>,
 }
 
@@ -75,6 +76,7 @@ impl Opening {
             original,
             parameters: Some(Box::new(parameters)),
             received: Vec::new(),
+            rejects_early_data: false,
             begun: None,
         }
     }
@@ -98,7 +100,11 @@ impl Opening {
         let encoded = parameters.encode(version, &core::mem::take(&mut self.spoken));
         let versions = ConnectionVersions { original: self.original, negotiated: version };
         let sessions = self.sessions.clone();
-        let session = sessions.accept(versions, encoded).map_err(SessionError::into_transport)?;
+        let mut session =
+            sessions.accept(versions, encoded).map_err(SessionError::into_transport)?;
+        if self.rejects_early_data {
+            session.reject_early_data();
+        }
         Ok(self.begun.insert(Begun { version, session }))
     }
 
@@ -186,6 +192,13 @@ impl Session for Opening {
 
     fn early_keys(&mut self) -> Option<DirectionalKeys> {
         self.begun.as_mut().and_then(|begun| begun.session.early_keys())
+    }
+
+    fn reject_early_data(&mut self) {
+        self.rejects_early_data = true;
+        if let Some(begun) = &mut self.begun {
+            begun.session.reject_early_data();
+        }
     }
 
     fn early_data(&self) -> EarlyData {

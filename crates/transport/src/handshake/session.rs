@@ -117,6 +117,10 @@ pub trait Session: Send {
         EarlyData::None
     }
 
+    /// Makes a server's session reject early data. Called before the session receives anything. The
+    /// default implementation does nothing: for sessions that accept no early data.
+    fn reject_early_data(&mut self) {}
+
     /// Returns the server's encoded transport parameters from the connection that a client resumes,
     /// which limit the client's early data (RFC 9000 §7.4.1).
     fn remembered_parameters(&self) -> Option<&[u8]> {

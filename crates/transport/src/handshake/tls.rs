@@ -882,6 +882,15 @@ impl Session for TlsSession {
         self.connection.zero_rtt_keys()
     }
 
+    fn reject_early_data(&mut self) {
+        // rustls panics if it is too late.
+        if let Connection::Server(connection) = &mut self.connection
+            && connection.is_handshaking()
+        {
+            connection.reject_early_data();
+        }
+    }
+
     fn early_data(&self) -> EarlyData {
         let offers = self.connection.zero_rtt_keys().is_some();
         match &self.connection {

@@ -1,6 +1,7 @@
 //! Tests of whole connections in virtual time, one module per subject. They form one program,
 //! because linking forty programs takes minutes.
 
+mod accepting;
 mod addresses;
 mod bad_networks;
 mod batches;

@@ -106,8 +106,9 @@ struct PendingClient {
     incoming: Incoming,
     /// The balancer that forwarded the first datagram.
     via: Option<Via>,
-    /// The client's datagrams after the first, in order.
-    further: Vec<Further>,
+    /// The arrival of each of the client's later datagrams, which `incoming` contains, and the
+    /// balancer that forwarded it.
+    further: Vec<(Arrival, Option<Via>)>,
     /// Total size of the client's datagrams in bytes.
     bytes: usize,
     stage: Stage,
@@ -118,6 +119,13 @@ impl PendingClient {
     fn refused(incoming: Incoming, via: Option<Via>) -> Self {
         let (further, stage) = (Vec::new(), Stage::Decided(Answer::Refuse));
         Self { incoming, via, further, bytes: 0, stage }
+    }
+
+    /// Removes and returns the client's later datagrams, in order.
+    fn take_further(&mut self) -> Vec<Further> {
+        let arrivals = std::mem::take(&mut self.further).into_iter();
+        let all = arrivals.zip(self.incoming.take_further());
+        all.map(|((arrival, via), datagram)| (arrival, via, datagram)).collect()
     }
 }
 
@@ -228,7 +236,8 @@ impl PendingClients {
             {
                 self.bytes = bytes;
                 client.bytes += datagram.len();
-                client.further.push((arrival, via, datagram.into()));
+                client.further.push((arrival, via));
+                client.incoming.push_further(datagram.into());
             }
             _ => self.dropped += 1,
         }
@@ -418,8 +427,9 @@ impl Connections {
         };
         let mut datagrams = Vec::new();
         self.refuse_undecided();
-        while let Some((_, client)) = self.pending_clients.pop() {
-            let PendingClient { incoming, via, further, stage, .. } = client;
+        while let Some((_, mut client)) = self.pending_clients.pop() {
+            let further = client.take_further();
+            let PendingClient { incoming, via, stage, .. } = client;
             self.counts.half_open.end();
             stage.discard();
             datagrams.push(whole(incoming, via));
@@ -459,8 +469,8 @@ impl Connections {
                 return None;
             }
         };
-        let PendingClient { incoming, further, .. } = client;
-        let outcome = self.answer(now, incoming, via, answer);
+        let further = client.take_further();
+        let outcome = self.answer(now, client.incoming, via, answer);
         self.take_replies(via);
         Some((outcome, further))
     }
@@ -520,11 +530,11 @@ impl Connections {
     ) -> Outcome {
         const REFUSED: &str =
             "application code panicked; the client is refused with INTERNAL_ERROR";
-        let Accept { application, observer } = accept;
+        let Accept { application, observer, options } = accept;
         let client = incoming.without_datagram();
         let mut outcome = Outcome::Declined;
         let observer = GuardedObserver::guard(observer.or_else(|| self.observer()));
-        match guarded(REFUSED, || self.endpoint.accept(now, incoming, observer)) {
+        match guarded(REFUSED, || self.endpoint.accept_with(now, incoming, options, observer)) {
             Ok(Ok(handle)) => {
                 let counted = self.mailbox.census.count_one();
                 self.add(now, handle, application, counted);

@@ -261,6 +261,12 @@ impl Session for ServerSession {
         }
     }
 
+    fn reject_early_data(&mut self) {
+        if let ServerStage::Handshaking(stage) = &mut self.0 {
+            stage.session.reject_early_data();
+        }
+    }
+
     fn early_data(&self) -> EarlyData {
         match &self.0 {
             ServerStage::Handshaking(stage) => stage.session.early_data(),

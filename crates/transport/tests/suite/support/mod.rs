@@ -28,10 +28,10 @@ use clearway_network::{
     Conditions, Datagram, Ecn, Link, LinkConfig, LossRule, Probability, Rebind, Way,
 };
 use clearway_transport::{
-    Arrival, ClientConfig, Connection, ConnectionHandle, ConnectionIdGenerator, EcnCodepoint,
-    Endpoint, EndpointConfig, Event, PreferredAddresses, RandomIds, Received, ResetKey,
-    SendFailure, ServerConfig, ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings,
-    TlsServerConfig, Transmit, TransportConfig,
+    AcceptOptions, Arrival, ClientConfig, Connection, ConnectionHandle, ConnectionIdGenerator,
+    EcnCodepoint, Endpoint, EndpointConfig, Event, Incoming, PreferredAddresses, RandomIds,
+    Received, ResetKey, SendFailure, ServerConfig, ServerTrust, SocketIndex, TlsClientConfig,
+    TlsClientSettings, TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::VarInt;
@@ -79,6 +79,10 @@ pub struct Pair {
     pub handle: ConnectionHandle,
     pub accepted: Vec<ConnectionHandle>,
     pub door: Door,
+    /// The options with which the server accepts clients.
+    pub options: AcceptOptions,
+    /// The clients' first packets that have arrived.
+    pub incoming: Vec<Incoming>,
     pub client_events: Vec<Event>,
     pub server_events: Vec<Event>,
     pub client_config: ClientConfig,
@@ -261,6 +265,8 @@ impl Pair {
             handle,
             accepted: Vec::new(),
             door: Door::Accept,
+            options: AcceptOptions::default(),
+            incoming: Vec::new(),
             client_events: Vec::new(),
             server_events: Vec::new(),
             client_config,
@@ -444,6 +450,7 @@ impl Pair {
             Way::ToClient => &mut self.client,
         };
         if let Received::Incoming(mut incoming) = endpoint.receive(self.now, arrival, payload) {
+            self.incoming.push(incoming.clone());
             if self.door == Door::AcceptWithoutGreasing {
                 incoming.forbid_greasing();
             }
@@ -454,7 +461,8 @@ impl Pair {
                 Door::Refuse => self.server.refuse(incoming),
                 _ => {
                     let observer = Some(self.watch.server());
-                    let accepted = self.server.accept(self.now, incoming, observer);
+                    let options = self.options.clone();
+                    let accepted = self.server.accept_with(self.now, incoming, options, observer);
                     self.accepted.extend(accepted.ok());
                 }
             }

@@ -16,8 +16,8 @@ struct Postponing(Arc<Mutex<Asked>>);
 #[derive(Default)]
 struct Asked {
     undecided: Vec<Undecided>,
-    /// Whether each client had validated its address.
-    clients: Vec<bool>,
+    /// Whether each client had validated its address, and whether its ClientHello was complete.
+    clients: Vec<(bool, bool)>,
     /// Has an owner more for each observer.
     observers: Arc<()>,
 }
@@ -38,7 +38,8 @@ impl Acceptor for Postponing {
     }
 
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
-        let client = incoming.address_is_validated();
+        let hello = incoming.client_hello().unwrap();
+        let client = (incoming.address_is_validated(), hello.is_complete());
         let asked = self.0.clone();
         Decision::Postpone(Box::new(move |undecided| {
             let mut asked = asked.lock().unwrap();
@@ -53,8 +54,8 @@ impl Postponing {
         std::mem::take(&mut self.0.lock().unwrap().undecided)
     }
 
-    /// Returns whether each client that was passed on had validated its address.
-    fn clients(&self) -> Vec<bool> {
+    /// Returns what was known of each client: see [`Asked::clients`].
+    fn clients(&self) -> Vec<(bool, bool)> {
         self.0.lock().unwrap().clients.clone()
     }
 
@@ -154,7 +155,7 @@ fn a_client_is_accepted_later_with_all_of_its_datagrams() {
     assert!(clients.is_connected(0) && server.has_nothing_waiting());
     let counts = server.statistics();
     assert_eq!((counts.handshakes_completed, counts.connections_half_open), (1, 0));
-    assert_eq!(acceptor.clients(), [false]);
+    assert_eq!(acceptor.clients(), [(false, false)]);
     assert_eq!(Arc::strong_count(&acceptor.0.lock().unwrap().observers), 2);
 }
 
@@ -179,7 +180,7 @@ fn a_client_is_refused_or_ignored_later() {
         let connection = clients.endpoint.connection(clients.all[0].0).unwrap();
         assert_eq!(connection.is_closed(), responses > 0);
         assert!(server.has_nothing_waiting());
-        assert_eq!(acceptor.clients(), [false]);
+        assert_eq!(acceptor.clients(), [(false, true)]);
         let counts = server.statistics();
         assert_eq!((counts.incoming_refused, counts.connections_half_open), (1, 0));
     }
@@ -201,7 +202,7 @@ fn a_client_validates_its_address_before_the_decision() {
     let second = clients.send(at(3), 0);
     server.receive(at(3), &second);
     server.rest_of_turn(at(3), false);
-    assert_eq!(acceptor.clients(), [false, true]);
+    assert_eq!(acceptor.clients(), [(false, true), (true, true)]);
     acceptor.take().pop().unwrap().accept(Accept::new(application()));
     server.note_decisions();
     settle(&mut clients, &mut server, 4);
