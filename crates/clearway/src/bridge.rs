@@ -10,6 +10,7 @@ mod held;
 mod paths;
 mod receive_buffer;
 mod send_buffer;
+mod watchers;
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -30,6 +31,7 @@ pub(crate) use held::{Held, Total};
 use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
+pub(crate) use watchers::HANDLE;
 
 /// The part of a connection's shared state that is specific to one kind of application (raw streams
 /// or HTTP/3).

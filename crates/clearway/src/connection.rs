@@ -351,6 +351,13 @@ impl Connection {
         self.reference.lock().app.streams.len()
     }
 
+    /// Returns whether a future waits for the end of a stream.
+    #[cfg(test)]
+    pub(crate) fn is_watched(&self, id: StreamId) -> bool {
+        let mut state = self.reference.lock();
+        state.send_half(id).is_some_and(|send| send.buffer.is_watched())
+    }
+
     /// Returns the largest datagram payload that fits into the send queue now, in bytes. The path
     /// may allow less: see [`max_datagram_size`](Self::max_datagram_size).
     pub fn datagram_send_buffer_space(&self) -> usize {

@@ -14,7 +14,9 @@ use clearway_wire::{Direction, StreamId};
 use crate::bridge::{SendState, Total};
 use crate::error::{ConnectError, ExportError};
 use crate::postponed_close::PostponedClose;
-use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stream, incoming};
+use crate::streams::{
+    CREDIT_PART, Effects, Opened, Scheduling, SendHalf, Shared, State, Stream, incoming,
+};
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -187,9 +189,10 @@ fn on_changed(
 ) {
     let Some(stream) = state.app.streams.get_mut(&id) else { return };
     if let Some(send) = &mut stream.send {
-        if let Some(priority) = send.priority.take() {
+        let Scheduling { priority, is_incremental, is_unreported } = &mut send.scheduling;
+        if std::mem::take(is_unreported) {
             // Fails if the transport has discarded the stream, which then needs no priority.
-            let _ = connection.set_priority(id, priority, true);
+            let _ = connection.set_priority(id, *priority, *is_incremental);
         }
         write(connection, id, send, effects);
         report_credit(connection, id, send, effects);
@@ -306,7 +309,8 @@ fn read(
     buffer.has_more = false;
     let mut has_news = false;
     loop {
-        if pieces == Pieces::Bounded && buffer.is_fragmented() {
+        // A reset discards the data that is still in the transport.
+        if pieces == Pieces::Bounded && buffer.is_fragmented() && !connection.is_reset_by_peer(id) {
             buffer.has_more = true;
             break;
         }
@@ -335,6 +339,7 @@ fn read(
     }
     if has_news {
         buffer.wake(effects);
+        receive.has_early_data |= connection.is_early(id);
         if let Some((stream, whole)) = connection.receive_windows(id) {
             receive.credit_step = stream / CREDIT_PART;
             state.app.credit_step = whole / CREDIT_PART;

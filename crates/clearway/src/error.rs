@@ -244,6 +244,45 @@ impl core::error::Error for ReadToEndError {
     }
 }
 
+/// The reason why a buffer was not filled.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum ReadExactError {
+    /// Reading failed.
+    Read(ReadError),
+    /// The stream ended after this number of bytes.
+    FinishedEarly(usize),
+}
+
+impl fmt::Display for ReadExactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => error.fmt(f),
+            Self::FinishedEarly(read) => {
+                write!(f, "the stream ended before the buffer was full, after {read} bytes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ReadExactError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Read(error) => error.source(),
+            Self::FinishedEarly(_) => None,
+        }
+    }
+}
+
+impl From<ReadExactError> for io::Error {
+    fn from(error: ReadExactError) -> Self {
+        match error {
+            ReadExactError::Read(error) => error.into(),
+            ReadExactError::FinishedEarly(_) => io::Error::new(io::ErrorKind::UnexpectedEof, error),
+        }
+    }
+}
+
 /// The reason why nothing more can be written to a stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]

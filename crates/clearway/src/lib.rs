@@ -131,7 +131,10 @@ pub mod qlog;
 mod recv_stream;
 mod reset_key;
 mod send_stream;
+mod stopped;
 mod store;
+#[cfg(test)]
+mod stream_tests;
 mod streams;
 mod tasks;
 #[cfg(test)]
@@ -214,10 +217,12 @@ pub use connection::{Connecting, Connection, ZeroRttAccepted};
 pub use endpoint::Endpoint;
 pub use error::{
     ConfigError, ConnectError, DatagramWaitError, EndpointError, ExportError, MigrateError,
-    ReadError, ReadToEndError, ResetAtError, SendDatagramError, StreamClosed, WriteError,
+    ReadError, ReadExactError, ReadToEndError, ResetAtError, SendDatagramError, StreamClosed,
+    WriteError,
 };
 pub use happy_eyeballs::{AttemptError, CONNECTION_ATTEMPT_DELAY, ConnectAnyError, connect_any};
 pub use observe::ObserverFactory;
 pub use path::PathEvent;
 pub use recv_stream::RecvStream;
-pub use send_stream::SendStream;
+pub use send_stream::{SendStream, Written};
+pub use stopped::Stopped;

@@ -9,10 +9,11 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
-use crate::bridge::{SendBuffer, SendState};
+use crate::bridge::{HANDLE, SendBuffer, SendState};
 use crate::connection_ref::ConnectionRef;
 use crate::error::{ResetAtError, StreamClosed, WriteError};
-use crate::streams::{Effects, SendHalf};
+use crate::stopped::{self, Stopped};
+use crate::streams::{Effects, Scheduling, SendHalf};
 
 /// Maximum number of bytes that one write copies.
 const COPY_LIMIT: usize = 64 << 10;
@@ -46,7 +47,29 @@ impl SendStream {
     /// # Cancel safety
     /// If the future is dropped, no data was written.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
-        poll_fn(|context| self.poll_copy(context, data)).await
+        poll_fn(|context| self.poll_write(context, data)).await
+    }
+
+    /// Writes some of `data` as soon as the send buffer has room. Returns the number of bytes
+    /// written.
+    ///
+    /// If it returns [`Poll::Pending`], no data was written, and the task of `context` is woken
+    /// once there is room, or nothing more can be written. Only the last task that called a `poll_`
+    /// function for writing is woken.
+    ///
+    /// # Errors
+    /// Fails if nothing more can be written to the stream.
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, WriteError>> {
+        self.poll_send(context, |buffer, room| {
+            let data = Bytes::copy_from_slice(&data[..data.len().min(room).min(COPY_LIMIT)]);
+            let length = data.len();
+            buffer.push(data);
+            length
+        })
     }
 
     /// Writes all of `data`.
@@ -71,8 +94,56 @@ impl SendStream {
     ///
     /// # Cancel safety
     /// If the future is dropped, no data was written.
-    pub async fn write_chunk(&mut self, data: Bytes) -> Result<(), WriteError> {
-        poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
+    pub async fn write_chunk(&mut self, mut data: Bytes) -> Result<(), WriteError> {
+        poll_fn(|context| self.poll_write_chunk(context, &mut data)).await
+    }
+
+    /// Writes all of `chunk` without copying it, as soon as the send buffer has room for some of
+    /// it. `chunk` is then empty.
+    ///
+    /// If it returns [`Poll::Pending`], no data was written, and the task of `context` is woken as
+    /// for [`poll_write`](Self::poll_write).
+    ///
+    /// # Errors
+    /// Fails if nothing more can be written to the stream.
+    pub fn poll_write_chunk(
+        &mut self,
+        context: &mut Context<'_>,
+        chunk: &mut Bytes,
+    ) -> Poll<Result<(), WriteError>> {
+        self.poll_send(context, |buffer, _| buffer.push(core::mem::take(chunk)))
+    }
+
+    /// Writes the first of `chunks` without copying them: at least one, as soon as the send buffer
+    /// has room for some of it, and more as long as there is room. The chunks that were written are
+    /// then empty.
+    ///
+    /// # Errors
+    /// Fails if nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, no data was written.
+    pub async fn write_chunks(&mut self, chunks: &mut [Bytes]) -> Result<Written, WriteError> {
+        if chunks.is_empty() {
+            return Ok(Written { bytes: 0, chunks: 0 });
+        }
+        poll_fn(|context| self.poll_send(context, |buffer, _| push_all(buffer, chunks))).await
+    }
+
+    /// Writes all of `chunks` without copying them. They are then empty.
+    ///
+    /// # Errors
+    /// Fails if nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the chunks that were written are empty and the others unchanged:
+    /// another call with the same `chunks` continues.
+    pub async fn write_all_chunks(&mut self, chunks: &mut [Bytes]) -> Result<(), WriteError> {
+        let mut written = 0;
+        while written < chunks.len() {
+            written += self.write_chunks(&mut chunks[written..]).await?.chunks;
+        }
+        Ok(())
     }
 
     /// Writes all of `data` without copying it, as soon as the send buffer has room for some of it,
@@ -130,30 +201,6 @@ impl SendStream {
                 effects.wake_shard();
             }
             credit.map(Ok)
-        })
-    }
-
-    fn poll_copy(
-        &mut self,
-        context: &mut Context<'_>,
-        data: &[u8],
-    ) -> Poll<Result<usize, WriteError>> {
-        self.poll_queue(context, |room| {
-            Bytes::copy_from_slice(&data[..data.len().min(room).min(COPY_LIMIT)])
-        })
-    }
-
-    /// Buffers the data that `make` returns when passed the available room.
-    fn poll_queue(
-        &mut self,
-        context: &mut Context<'_>,
-        make: impl FnOnce(usize) -> Bytes,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.poll_send(context, |buffer, room| {
-            let data = make(room);
-            let length = data.len();
-            buffer.push(data);
-            length
         })
     }
 
@@ -243,9 +290,26 @@ impl SendStream {
     /// Sets the stream's priority: its data is sent before data on streams with a lower priority.
     /// The default is 0.
     pub fn set_priority(&mut self, priority: i32) {
-        // Fails if the stream has ended; it then needs no priority.
+        self.schedule(|scheduling| scheduling.priority = priority);
+    }
+
+    /// Returns the stream's [priority](Self::set_priority).
+    pub fn priority(&self) -> i32 {
+        self.connection.lock().send_half(self.id).map_or(0, |send| send.scheduling.priority)
+    }
+
+    /// Sets whether the stream shares bandwidth with other streams of the same priority (RFC 9218
+    /// §10), which is the default. The streams that do not are sent one after another, in the order
+    /// of their IDs.
+    pub fn set_incremental(&mut self, is_incremental: bool) {
+        self.schedule(|scheduling| scheduling.is_incremental = is_incremental);
+    }
+
+    fn schedule(&self, change: impl FnOnce(&mut Scheduling)) {
+        // Fails if the stream has ended; it then is not scheduled.
         let _ = self.change(|send, _| {
-            send.priority = Some(priority);
+            change(&mut send.scheduling);
+            send.scheduling.is_unreported = true;
             Ok(())
         });
     }
@@ -268,39 +332,65 @@ impl SendStream {
     /// acknowledged everything after [`finish`](Self::finish). After [`reset`](Self::reset),
     /// returns `None` immediately.
     ///
+    /// The future does not borrow the stream, so it can be awaited while another future writes. It
+    /// keeps the connection open, and returns the same after this handle was dropped, which
+    /// finishes the stream.
+    ///
     /// # Errors
     /// Fails if the connection ends earlier.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.
-    pub async fn stopped(&mut self) -> Result<Option<VarInt>, ConnectionError> {
-        poll_fn(|context| self.poll_stopped(context)).await
+    pub fn stopped(&self) -> Stopped {
+        Stopped::new(&self.connection, self.id)
     }
 
-    fn poll_stopped(
+    /// Waits like [`stopped`](Self::stopped).
+    ///
+    /// If it returns [`Poll::Pending`], the task of `context` is woken once there is an outcome.
+    /// Only the last task that called this function is woken; tasks that write or wait for a
+    /// [`stopped`](Self::stopped) future are not affected.
+    ///
+    /// # Errors
+    /// Fails if the connection ends earlier.
+    pub fn poll_stopped(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<VarInt>, ConnectionError>> {
         self.connection.act(|state, effects| {
-            let lost = state.lost();
-            let Some(send) = state.send_half(self.id) else { return Poll::Ready(Ok(None)) };
-            match (send.buffer.state(), lost) {
-                (SendState::Failed(code), _) => Poll::Ready(Ok(Some(*code))),
-                (
-                    SendState::Delivered
-                    | SendState::Resetting(_)
-                    | SendState::ResettingAt { .. }
-                    | SendState::Reset,
-                    _,
-                ) => Poll::Ready(Ok(None)),
-                (_, Some(error)) => Poll::Ready(Err(error)),
-                _ => {
-                    send.buffer.watch_end(context, effects);
-                    Poll::Pending
-                }
+            if let Some(outcome) = stopped::outcome(state, self.id) {
+                return Poll::Ready(outcome);
             }
+            if let Some(send) = state.send_half(self.id) {
+                send.buffer.watchers().register(HANDLE, context, effects);
+            }
+            Poll::Pending
         })
     }
+}
+
+/// The extent of a [write of several chunks](SendStream::write_chunks).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Written {
+    /// Number of bytes written.
+    pub bytes: usize,
+    /// Number of chunks written completely. No other chunk was written in part.
+    pub chunks: usize,
+}
+
+/// Moves chunks into the buffer while it has room.
+fn push_all(buffer: &mut SendBuffer<VarInt>, chunks: &mut [Bytes]) -> Written {
+    let mut written = Written::default();
+    for chunk in chunks {
+        if written.chunks > 0 && !buffer.has_room() {
+            break;
+        }
+        written.bytes += chunk.len();
+        written.chunks += 1;
+        buffer.push(core::mem::take(chunk));
+    }
+    written
 }
 
 /// Fails if nothing more can be written.
@@ -319,7 +409,7 @@ impl AsyncWrite for SendStream {
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_copy(context, data).map_err(Into::into)
+        self.get_mut().poll_write(context, data).map_err(Into::into)
     }
 
     /// Does nothing: written data is sent without flushing.
@@ -342,6 +432,7 @@ impl Drop for SendStream {
             send.buffer.finish();
             send.handle_is_gone = true;
             send.buffer.release(effects);
+            send.buffer.unwatch(HANDLE, effects);
             Ok(())
         });
     }

@@ -82,14 +82,22 @@ impl Stream {
 pub(crate) struct SendHalf {
     /// Data to send; fails with the peer's error code when the peer stops the stream.
     pub(crate) buffer: SendBuffer<VarInt>,
-    /// A priority that the task has set, until it is passed to the transport.
-    pub(crate) priority: Option<i32>,
+    pub(crate) scheduling: Scheduling,
     pub(crate) handle_is_gone: bool,
+}
+
+/// How a stream shares the bandwidth of its connection with other streams.
+pub(crate) struct Scheduling {
+    pub(crate) priority: i32,
+    pub(crate) is_incremental: bool,
+    /// Set if the task has changed this, but the transport does not know yet.
+    pub(crate) is_unreported: bool,
 }
 
 impl SendHalf {
     fn new(sending: &Total) -> Self {
-        Self { buffer: SendBuffer::counted(sending), priority: None, handle_is_gone: false }
+        let scheduling = Scheduling { priority: 0, is_incremental: true, is_unreported: false };
+        Self { buffer: SendBuffer::counted(sending), scheduling, handle_is_gone: false }
     }
 }
 
@@ -102,6 +110,8 @@ pub(crate) struct ReceiveHalf {
     pub(crate) end_is_read: bool,
     /// Set if the task has read the end, but this has yet to be reported to the transport.
     pub(crate) end_is_unreported: bool,
+    /// Set if data has arrived in 0-RTT packets before the handshake was complete.
+    pub(crate) has_early_data: bool,
     /// Number of bytes that the task has read and for which the transport has not granted the peer
     /// new credit.
     pub(crate) credit: u64,
@@ -118,6 +128,7 @@ impl ReceiveHalf {
             buffer: ReceiveBuffer::new(None),
             end_is_read: false,
             end_is_unreported: false,
+            has_early_data: false,
             credit: 0,
             credit_step: 0,
             peer_is_short: false,
@@ -205,7 +216,9 @@ impl Streams {
     /// Discards the halves of a stream that neither a task nor the transport needs any more.
     pub(crate) fn retire(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let send_is_over = |send: &SendHalf| send.handle_is_gone && send.buffer.is_over();
+        let send_is_over = |send: &SendHalf| {
+            send.handle_is_gone && send.buffer.is_over() && !send.buffer.is_watched()
+        };
         if stream.send.as_ref().is_some_and(send_is_over) {
             stream.send = None;
         }

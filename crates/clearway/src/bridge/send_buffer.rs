@@ -8,6 +8,7 @@ use clearway_transport::SendCredits;
 use clearway_wire::VarInt;
 
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
+use super::watchers::Watchers;
 use super::{AppState, Effects, WakerSlot};
 
 /// The sending state of a stream or message. `E` is the error that sending failed with.
@@ -43,6 +44,7 @@ enum Wait {
     Room,
     /// Flow control credit from the peer.
     Credit,
+    #[cfg(feature = "http3")]
     End,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct SendBuffer<E> {
     unused: usize,
     wait: Wait,
     task: WakerSlot,
+    /// Tasks that wait until sending has ended, in addition to `task`.
+    watchers: Option<Box<Watchers>>,
 }
 
 impl<E> SendBuffer<E> {
@@ -79,6 +83,7 @@ impl<E> SendBuffer<E> {
             unused: 0,
             wait: Wait::Room,
             task: WakerSlot::default(),
+            watchers: None,
         }
     }
 
@@ -111,7 +116,6 @@ impl<E> SendBuffer<E> {
     }
 
     /// Returns whether the buffer has room.
-    #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self) -> bool {
         self.held.room() > 0
     }
@@ -177,7 +181,28 @@ impl<E> SendBuffer<E> {
         is_enough
     }
 
+    /// Returns the tasks that wait until sending has ended, without the one that writes.
+    pub(crate) fn watchers(&mut self) -> &mut Watchers {
+        self.watchers.get_or_insert_default()
+    }
+
+    /// Returns whether there are [watchers](Self::watchers) that have not noticed the end yet.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watchers.as_ref().is_some_and(|watchers| !watchers.is_empty())
+    }
+
+    /// Removes a watcher.
+    pub(crate) fn unwatch<F: AppState>(&mut self, number: u64, effects: &mut Effects<F>) {
+        if let Some(watchers) = &mut self.watchers {
+            watchers.remove(number, effects);
+            if watchers.is_empty() {
+                self.watchers = None;
+            }
+        }
+    }
+
     /// Registers the task to be woken when sending has ended.
+    #[cfg(feature = "http3")]
     pub(crate) fn watch_end<F: AppState>(
         &mut self,
         context: &Context<'_>,
@@ -305,15 +330,17 @@ impl<E> SendBuffer<E> {
 
     /// Ends sending with `state`: the transport has accepted all data, or never will.
     pub(crate) fn end<F: AppState>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
-        self.clear();
         self.state = state;
-        self.task.wake(effects);
+        self.abandon(effects);
     }
 
     /// Discards the buffered data, since the connection has ended.
     pub(crate) fn abandon<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.clear();
         self.task.wake(effects);
+        if let Some(watchers) = &mut self.watchers {
+            watchers.wake(effects);
+        }
     }
 
     /// Discards the task's waker, since the task has dropped its handle.

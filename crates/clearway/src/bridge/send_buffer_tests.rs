@@ -48,6 +48,7 @@ fn a_writer_is_woken_when_half_of_the_buffer_is_free() {
     assert_eq!(room(&mut buffer), Some(STREAM_BUFFER / 2 + 9));
 }
 
+#[cfg(feature = "http3")]
 #[test]
 fn a_task_that_waits_for_the_end_is_not_woken_for_room() {
     let (counter, waker) = waiting();

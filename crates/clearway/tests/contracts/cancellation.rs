@@ -63,6 +63,11 @@ macro_rules! canceled {
     };
 }
 
+/// Returns the data in chunks of different sizes.
+fn in_chunks(data: &[u8]) -> Vec<Bytes> {
+    data.chunks(30_011).map(Bytes::copy_from_slice).collect()
+}
+
 #[test]
 fn writes_and_reads() {
     run(async {
@@ -79,8 +84,17 @@ fn writes_and_reads() {
                     let length = (1 + random.below(400_000) as usize).min(content.len() - at);
                     let piece = &content[at..at + length];
                     let is_last = at + length == content.len();
-                    at += match random.below(2) {
+                    at += match random.below(4) {
                         0 if !is_last => canceled!(random, sending.write(piece)).unwrap(),
+                        1 if !is_last => {
+                            let mut chunks = in_chunks(piece);
+                            canceled!(random, sending.write_chunks(&mut chunks)).unwrap().bytes
+                        }
+                        2 if !is_last => {
+                            let mut chunks = in_chunks(piece);
+                            canceled!(random, sending.write_all_chunks(&mut chunks)).unwrap();
+                            length
+                        }
                         _ => {
                             let chunk = Bytes::copy_from_slice(piece);
                             match is_last {
@@ -98,19 +112,25 @@ fn writes_and_reads() {
                 let mut random = Seeded(!seed);
                 let mut receiving = canceled!(random, server.accept_uni()).unwrap();
                 let (mut all, mut buffer) = (Vec::new(), vec![0; 100_000]);
+                let mut chunks = vec![Bytes::new(); 3];
                 loop {
-                    if random.below(2) == 0 {
-                        match canceled!(random, receiving.read(&mut buffer)).unwrap() {
-                            Some(length) => all.extend_from_slice(&buffer[..length]),
-                            None => break,
-                        }
-                    } else {
-                        match canceled!(random, receiving.read_chunk(100_000)).unwrap() {
-                            Some(chunk) => all.extend_from_slice(&chunk),
-                            None => break,
-                        }
+                    let read = match random.below(3) {
+                        0 => canceled!(random, receiving.read(&mut buffer))
+                            .unwrap()
+                            .map(|length| buffer[..length].to_vec()),
+                        1 => canceled!(random, receiving.read_chunk(100_000))
+                            .unwrap()
+                            .map(|chunk| chunk.to_vec()),
+                        _ => canceled!(random, receiving.read_chunks(&mut chunks))
+                            .unwrap()
+                            .map(|used| chunks[..used].concat()),
+                    };
+                    match read {
+                        Some(data) => all.extend(data),
+                        None => break,
                     }
                 }
+                assert_eq!(canceled!(random, receiving.received_reset()), Ok(None));
                 all
             };
             let ((), all) = tokio::join!(writing, reading);

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
-use tokio::io::AsyncReadExt;
 
 use clearway::{ClientConfig, Connection, Endpoint, PathEvent, ServerConfig};
 

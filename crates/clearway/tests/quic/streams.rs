@@ -311,7 +311,7 @@ fn dropped_streams_finish_and_stop() {
         send.write_all(b"all of it").await.unwrap();
         drop(send);
         drop(recv);
-        let (mut server_send, mut server_recv) = server.accept_bi().await.unwrap();
+        let (server_send, mut server_recv) = server.accept_bi().await.unwrap();
         assert_eq!(server_recv.read_to_end(100).await.unwrap(), b"all of it");
         assert_eq!(server_send.stopped().await, Ok(Some(code(0))));
     });

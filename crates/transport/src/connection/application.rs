@@ -169,6 +169,14 @@ impl Connection {
         self.streams.get_mut().received_reset(stream_id)
     }
 
+    /// Returns whether the peer has reset a stream (RFC 9000 §19.4) so that no more data of it can
+    /// be read, not even data that has arrived. The next [`read`](Self::read) then returns the
+    /// reset. Unlike [`received_reset`](Self::received_reset), this does not count the reset as
+    /// read.
+    pub fn is_reset_by_peer(&mut self, stream_id: StreamId) -> bool {
+        self.streams.get_mut().is_reset_by_peer(stream_id)
+    }
+
     /// Returns how many bytes of a stream the peer still delivers after resetting it, if it used
     /// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read) returns
     /// these bytes, and then the reset.

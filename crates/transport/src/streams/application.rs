@@ -366,6 +366,12 @@ impl Streams {
         Ok(code)
     }
 
+    /// Returns whether the peer has reset a stream and the reset has not been read.
+    pub(crate) fn is_reset_by_peer(&mut self, id: StreamId) -> bool {
+        let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_deref());
+        receive.is_some_and(|receive| receive.is_reset())
+    }
+
     /// Returns the reliable size of a stream that the peer has reset with RESET_STREAM_AT, if it
     /// has.
     pub(crate) fn received_reliable_size(&mut self, id: StreamId) -> Option<u64> {

@@ -365,6 +365,11 @@ impl ReceivingPart {
         }
     }
 
+    /// Returns whether the peer has reset the stream and all of its data is discarded.
+    pub(super) fn is_reset(&self) -> bool {
+        self.stopped.is_none() && self.reset_code.is_some()
+    }
+
     /// Returns the error code of the peer's reset, if there is one. The reset then counts as read
     /// (RFC 9000 §3.2). A partial reset is found by reading the data before it.
     pub(super) fn received_reset(&mut self) -> Result<Option<VarInt>, UnknownStream> {

@@ -116,10 +116,12 @@ fn a_reset_is_reported_while_data_is_unread() {
         [StreamEvent::Opened(BIDIRECTIONAL), StreamEvent::Readable(id)]
     );
     assert_eq!(pair.server.received_reset(id), Ok(None));
+    assert!(!pair.server.is_reset_by_peer(id));
     assert_eq!(pair.server.readable_bytes(id), 17);
     pair.client.reset(id, code(5)).unwrap();
     pair.settle();
     assert_eq!(events(&mut pair.server), [StreamEvent::Readable(id)]);
+    assert!(pair.server.is_reset_by_peer(id));
     // The stream's bytes were returned to the connection's window exactly once, before and after
     // the reset is read.
     for _ in 0..2 {
