@@ -325,6 +325,12 @@ impl Connection {
         self.paths.current().remote()
     }
 
+    /// Returns the local address that the peer sends to; `None` if the socket does not report it, or
+    /// this is a client that has received nothing.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.paths.current().local_ip()
+    }
+
     /// Returns whether the TLS handshake is still incomplete.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.is_complete()

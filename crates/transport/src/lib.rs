@@ -176,6 +176,6 @@ pub use send_failure::SendFailure;
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{
-    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamCounts, StreamEvent, StreamProgress,
     StreamsStatistics, UnknownStream, WriteError,
 };

@@ -38,7 +38,7 @@ use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
 
 pub(crate) use self::outcome::FlowControlBlock;
 pub use self::outcome::{
-    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamCounts, StreamEvent, StreamProgress,
     StreamsStatistics, UnknownStream, WriteError,
 };
 
@@ -350,11 +350,33 @@ impl Streams {
         received.saturating_add(self.queues.kept.total()).saturating_add(states)
     }
 
-    /// Limits the connection's receive window to `window` bytes from here on: it does not grow
-    /// beyond that, and a larger one shrinks as data is read. Credit already granted to the peer
-    /// stays valid.
-    pub(crate) fn limit_receive_window(&mut self, window: u64) {
-        self.flow.limit_window(window);
+    /// Limits the connection's receive window to `limit` bytes, or removes that limit: the window
+    /// does not grow beyond it, and a larger one shrinks as data is read. Credit already granted to
+    /// the peer stays valid.
+    pub(crate) fn limit_receive_window(&mut self, limit: Option<u64>) {
+        self.flow.limit_window(limit);
+    }
+
+    /// Sets the maximum size of the connection's receive window, which is at least `initial` bytes
+    /// if the maximum permits it.
+    pub(crate) fn set_max_receive_window(&mut self, maximum: u64, initial: u64) {
+        self.flow.set_max_window(maximum, initial);
+    }
+
+    /// Sets how many streams of this type the peer may have open at the same time.
+    pub(crate) fn set_max_concurrent(&mut self, direction: Direction, count: u64) {
+        self.remote.get_mut(direction).set_concurrent(count);
+    }
+
+    /// Returns the number of streams of this type that were opened and may be opened.
+    pub(crate) fn counts(&self, direction: Direction) -> StreamCounts {
+        let (local, remote) = (self.local.get(direction), self.remote.get(direction));
+        StreamCounts {
+            opened: local.opened(),
+            available: local.available(),
+            opened_by_peer: remote.opened(),
+            available_to_peer: remote.available(),
+        }
     }
 
     /// Returns the counts so far.

@@ -8,8 +8,8 @@ use super::Connection;
 use crate::datagram::DatagramError;
 use crate::event::{DatagramId, Event};
 use crate::streams::{
-    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress, UnknownStream,
-    WriteError,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamCounts, StreamEvent, StreamProgress,
+    UnknownStream, WriteError,
 };
 
 impl Connection {
@@ -84,11 +84,38 @@ impl Connection {
     /// not grow, and a window that has grown shrinks as data is read. Credit already granted to the
     /// peer stays valid.
     pub fn limit_receive_window(&mut self, is_limited: bool) {
-        let window = match is_limited {
-            true => self.config.initial_connection_receive_window,
-            false => self.config.max_connection_receive_window,
-        };
-        self.streams.get_mut().limit_receive_window(window);
+        let limit = is_limited.then_some(self.config.initial_connection_receive_window);
+        self.streams.get_mut().limit_receive_window(limit);
+    }
+
+    /// Sets the maximum receive window of this connection (RFC 9000 §4.1), in bytes, instead of
+    /// [`max_connection_receive_window`](crate::TransportConfigBuilder::max_connection_receive_window).
+    /// A larger window shrinks as data is read; credit already granted to the peer stays valid. With
+    /// 0, the peer can only use up that credit.
+    pub fn set_max_receive_window(&mut self, bytes: u64) {
+        let initial = self.config.initial_connection_receive_window;
+        self.streams.get_mut().set_max_receive_window(bytes, initial);
+    }
+
+    /// Sets the maximum number of bytes of this connection that were written but not acknowledged,
+    /// instead of [`send_buffer`](crate::TransportConfigBuilder::send_buffer). Data that exceeds a
+    /// lower maximum is still sent.
+    pub fn set_send_buffer(&mut self, bytes: u64) {
+        let window = self.recovery.get().window();
+        self.streams.get_mut().set_max_send_buffer(bytes, window);
+    }
+
+    /// Sets how many streams of this direction the peer may have open at the same time (RFC 9000
+    /// §4.6), at most 2^60. A higher number is sent to the peer with the next packet. A lower number
+    /// takes effect as streams end: those that the peer was permitted to open stay permitted.
+    pub fn set_max_concurrent_streams(&mut self, direction: Direction, count: u64) {
+        self.streams.get_mut().set_max_concurrent(direction, count);
+    }
+
+    /// Returns how many streams of this direction were opened, and how many more may be. While the
+    /// connection is [idle](Self::is_compacted), stream state is unpacked for this.
+    pub fn stream_counts(&self, direction: Direction) -> StreamCounts {
+        self.streams.get().counts(direction)
     }
 
     /// Ends a stream (FIN) after the data written so far.

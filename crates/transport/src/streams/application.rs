@@ -149,6 +149,13 @@ impl Streams {
         }
     }
 
+    /// Sets the maximum size of the send buffer, whatever the congestion window, which is `window`
+    /// bytes now.
+    pub(crate) fn set_max_send_buffer(&mut self, bytes: u64, window: u64) {
+        self.max_send_buffer = bytes;
+        self.on_congestion_window(window);
+    }
+
     /// Releases `bytes` of the stream with `key`: their space becomes available to waiting writers.
     pub(super) fn release(&mut self, key: usize, bytes: u64) {
         if bytes == 0 {

@@ -266,6 +266,10 @@ pub(super) struct ConnectionFlow {
     pub(super) send: SendCredit,
     /// This endpoint's connection-level flow control limit.
     receive: ReceiveWindow,
+    /// The largest window that the application permits.
+    max_window: u64,
+    /// A lower limit that applies while memory is scarce.
+    scarce_window: Option<u64>,
     /// The smoothed round-trip time; `None` until there is a sample.
     pub(super) round_trip: Option<Duration>,
     /// Whether a MAX_DATA frame has to be sent.
@@ -275,7 +279,14 @@ pub(super) struct ConnectionFlow {
 impl ConnectionFlow {
     /// Creates the state before the peer's limit is known. `receive` is this endpoint's window.
     pub(super) fn new(receive: ReceiveWindow) -> Self {
-        Self { send: SendCredit::default(), receive, round_trip: None, pending_max_data: false }
+        Self {
+            send: SendCredit::default(),
+            receive,
+            max_window: receive.max_window,
+            scarce_window: None,
+            round_trip: None,
+            pending_max_data: false,
+        }
     }
 
     /// Returns this endpoint's window.
@@ -320,9 +331,24 @@ impl ConnectionFlow {
         self.pending_max_data |= self.receive.renew();
     }
 
-    /// Sets the maximum size of the connection's window.
-    pub(super) fn limit_window(&mut self, max_window: u64) {
-        self.receive.limit_window(max_window);
+    /// Sets or removes a limit on the connection's window that applies in addition to its maximum.
+    pub(super) fn limit_window(&mut self, limit: Option<u64>) {
+        self.scarce_window = limit;
+        self.apply_maximum();
+    }
+
+    /// Sets the maximum size of the connection's window. A smaller window grows to `initial` bytes,
+    /// as far as the maximum permits it.
+    pub(super) fn set_max_window(&mut self, max_window: u64, initial: u64) {
+        self.max_window = max_window;
+        self.apply_maximum();
+        self.receive.grow(initial);
+        self.pending_max_data |= self.receive.renew();
+    }
+
+    fn apply_maximum(&mut self) {
+        let maximum = self.scarce_window.map_or(self.max_window, |it| it.min(self.max_window));
+        self.receive.limit_window(maximum);
     }
 
     /// Handles the loss of a MAX_DATA frame.

@@ -161,3 +161,38 @@ proptest! {
         }
     }
 }
+
+/// The memory limit and the application's maximum apply together, in whatever order they are set.
+#[test]
+fn the_lower_of_two_limits_applies() {
+    let window = |flow: &ConnectionFlow| flow.receive_window().window();
+    let mut flow = ConnectionFlow::new(ReceiveWindow::new(1000, 4000));
+    flow.fit_stream_window(10_000);
+    assert_eq!(window(&flow), 4000);
+    flow.limit_window(Some(1000));
+    assert_eq!(window(&flow), 1000);
+    flow.set_max_window(8000, 1000);
+    flow.fit_stream_window(10_000);
+    assert_eq!(window(&flow), 1000, "memory is still scarce");
+    flow.limit_window(None);
+    flow.fit_stream_window(10_000);
+    assert_eq!(window(&flow), 8000);
+    flow.set_max_window(100, 1000);
+    flow.limit_window(Some(1000));
+    flow.limit_window(None);
+    flow.fit_stream_window(10_000);
+    assert_eq!(window(&flow), 100);
+}
+
+/// A maximum of 0 is possible, and raising it revives the peer.
+#[test]
+fn a_window_that_was_closed_opens_again() {
+    let mut flow = ConnectionFlow::new(ReceiveWindow::new(1000, 4000));
+    flow.set_max_window(0, 1000);
+    flow.receive(at(0), 1000).unwrap();
+    flow.return_credit(at(1), 1000);
+    flow.on_peer_blocked(1000);
+    assert_eq!(flow.pending_max_data(), None);
+    flow.set_max_window(500, 1000);
+    assert_eq!(flow.pending_max_data(), Some(1500));
+}

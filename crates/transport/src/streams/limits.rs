@@ -23,6 +23,11 @@ impl LocalStreams {
         self.opened
     }
 
+    /// Returns how many more streams the peer permits.
+    pub(super) const fn available(&self) -> u64 {
+        self.maximum.saturating_sub(self.opened)
+    }
+
     /// Returns the index of the next stream and counts it as opened; `None` at the peer's limit.
     pub(super) fn open(&mut self) -> Option<u64> {
         if self.opened >= self.maximum {
@@ -98,6 +103,23 @@ impl RemoteStreams {
         let concurrent = concurrent.min(MAX_STREAMS);
         let maximum = concurrent;
         Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, pending_maximum: false }
+    }
+
+    /// Changes the maximum number of concurrently open streams. Streams that the peer was already
+    /// permitted to open stay permitted (RFC 9000 §4.6): a lower maximum takes effect as they end.
+    pub(super) fn set_concurrent(&mut self, concurrent: u64) {
+        self.concurrent = concurrent.min(MAX_STREAMS);
+        self.renew();
+    }
+
+    /// Returns how many streams the peer has opened.
+    pub(super) const fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Returns how many more streams the peer may open.
+    pub(super) const fn available(&self) -> u64 {
+        self.maximum.saturating_sub(self.opened)
     }
 
     /// Records that the peer used the stream with `index`, which also opens all lower ones (RFC

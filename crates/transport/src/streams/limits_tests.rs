@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -71,4 +73,48 @@ fn the_limit_never_exceeds_what_a_stream_id_can_say() {
     let mut local = LocalStreams::default();
     local.raise(u64::MAX);
     assert_eq!(local.maximum, MAX_STREAMS);
+}
+
+#[test]
+fn a_lower_number_of_streams_takes_effect_as_streams_end() {
+    let mut remote = RemoteStreams::new(4);
+    remote.on_used(3).unwrap();
+    remote.set_concurrent(2);
+    for _ in 0..2 {
+        assert_eq!((remote.pending_maximum(), remote.available()), (None, 0));
+        remote.on_retired();
+    }
+    remote.on_retired();
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(5));
+    remote.on_maximum_sent();
+    remote.set_concurrent(3);
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(6), "at once");
+    assert_eq!((remote.opened(), remote.available()), (4, 2));
+}
+
+proptest! {
+    /// Whatever happens, the limit never falls (RFC 9000 §4.6), and unless the application has
+    /// lowered it, never permits more streams at the same time than the application has.
+    #[test]
+    fn the_limit_never_falls(steps in prop::collection::vec((0..3_u8, 0..20_u64), 1..60)) {
+        let mut remote = RemoteStreams::new(4);
+        let (mut highest, mut most) = (remote.maximum, 4);
+        for (kind, number) in steps {
+            match kind {
+                0 => {
+                    remote.set_concurrent(number);
+                    most = most.max(number);
+                }
+                1 => {
+                    let permitted = remote.opened + number < remote.maximum;
+                    prop_assert_eq!(remote.on_used(remote.opened + number).is_ok(), permitted);
+                }
+                _ if remote.open() > 0 => remote.on_retired(),
+                _ => remote.on_peer_blocked(remote.maximum),
+            }
+            prop_assert!(remote.maximum >= highest, "{remote:?}");
+            prop_assert!(remote.open() + remote.available() <= most, "{remote:?}");
+            highest = remote.maximum;
+        }
+    }
 }

@@ -32,6 +32,21 @@ pub struct StreamProgress {
     pub received: u64,
 }
 
+/// The number of streams of one direction (bidirectional or unidirectional), and the limits on them
+/// (RFC 9000 §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct StreamCounts {
+    /// The number of streams that this endpoint has opened, including those that have ended.
+    pub opened: u64,
+    /// How many more streams the peer permits this endpoint to open.
+    pub available: u64,
+    /// The number of streams that the peer has opened, including those that have ended.
+    pub opened_by_peer: u64,
+    /// How many more streams this endpoint permits the peer to open.
+    pub available_to_peer: u64,
+}
+
 /// The number of bytes that may still be written to a stream under the peer's flow control limits
 /// (RFC 9000 §4.1). Both limits apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

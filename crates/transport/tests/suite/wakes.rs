@@ -365,6 +365,46 @@ fn cases() -> Vec<Case> {
             ..case("lift a limit, and read", Side::Client)
         },
         Case {
+            prepare: |world| {
+                world.client().set_max_receive_window(CONNECTION_WINDOW as u64 / 2);
+                serve_connection_window(world);
+                let most = world.received(0) as usize;
+                world.read(0, most);
+                world.pair.run_for(seconds(1));
+            },
+            act: |world| world.client().set_max_receive_window(CONNECTION_WINDOW as u64),
+            sends: &[MAX_DATA],
+            trips: 2,
+            result: |world| {
+                world.received(0) + world.received(1)
+                    > CONNECTION_WINDOW as u64 / 2 + world.streams.len() as u64
+            },
+            ..case("restore the connection's window", Side::Client)
+        },
+        Case {
+            prepare: exhaust_streams,
+            act: |world| {
+                world.client().set_max_concurrent_streams(Direction::Unidirectional, 3);
+            },
+            sends: &[MAX_STREAMS],
+            result: may_open,
+            ..case("permit more streams", Side::Client)
+        },
+        Case {
+            prepare: |world| {
+                let stream = world.client().open(Direction::Unidirectional).unwrap();
+                world.client().set_send_buffer(1);
+                world.streams.push(stream);
+                assert_eq!(world.client().write(stream, pattern(2)), Ok(1));
+            },
+            act: |world| world.client().set_send_buffer(1 << 20),
+            sends: &[],
+            trips: 0,
+            can_rest: false,
+            result: |world| world.has_event(Side::Client, &Event::Writable(world.streams[0])),
+            ..case("enlarge the send buffer", Side::Client)
+        },
+        Case {
             prepare: exhaust_streams,
             act: |world| {
                 let (now, stream) = (world.pair.now, world.streams[0]);
