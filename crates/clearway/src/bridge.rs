@@ -9,6 +9,7 @@ mod effects;
 mod held;
 mod paths;
 mod receive_buffer;
+mod requests;
 mod send_buffer;
 mod watchers;
 
@@ -20,7 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use clearway_io::ConnectionWaker;
-use clearway_transport::{Connection, ConnectionError, EarlyData, Statistics, TransportError};
+use clearway_transport::{
+    Connection, ConnectionError, EarlyData, Side, Statistics, TransportError,
+};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
@@ -30,6 +33,7 @@ pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
 pub(crate) use held::{Held, Total};
 use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
+pub(crate) use requests::Requests;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 pub(crate) use watchers::HANDLE;
 
@@ -107,6 +111,7 @@ pub(crate) struct State<F: AppState> {
 /// The results of the handshake.
 #[derive(Debug)]
 pub(crate) struct Established {
+    pub(crate) side: Side,
     pub(crate) application_protocol: Option<Vec<u8>>,
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
@@ -452,6 +457,7 @@ impl Established {
     fn new(connection: &Connection) -> Self {
         let session = connection.session();
         Self {
+            side: connection.side(),
             application_protocol: session.application_protocol().map(<[u8]>::to_vec),
             peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
             server_name: session.server_name().map(str::to_owned),

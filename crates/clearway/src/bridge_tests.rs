@@ -99,6 +99,7 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {
         Some(Arc::new(Established {
+            side: Side::Client,
             application_protocol: None,
             peer_certificates: None,
             server_name: None,

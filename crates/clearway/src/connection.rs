@@ -1,5 +1,7 @@
 //! A connection, as used by tasks.
 
+mod handle;
+
 use core::fmt;
 use core::future::Future;
 use core::net::SocketAddr;

@@ -11,11 +11,13 @@ use clearway_transport::{self as transport, Connection, Event, ReadOutcome, Stat
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId};
 
-use crate::bridge::{SendState, Total};
+use crate::bridge::{SendState, Signal, Total};
 use crate::error::{ConnectError, ExportError};
+use crate::handshake_data::HandshakeData;
 use crate::postponed_close::PostponedClose;
 use crate::streams::{
-    CREDIT_PART, Effects, Opened, Scheduling, SendHalf, Shared, State, Stream, incoming,
+    CREDIT_PART, Effects, Negotiation, Opened, Scheduling, SendHalf, Shared, State, Stream,
+    incoming,
 };
 
 pub(crate) struct Driver {
@@ -68,6 +70,8 @@ impl Application for Driver {
         if state.note_early_data(connection, effects) {
             state.app.datagrams.establish(connection);
         }
+        state.app.local_ip = connection.local_ip();
+        note_negotiation(connection, &mut state, effects);
         if !*is_closed {
             state.take_changed(changed);
             for id in changed.drain(..) {
@@ -76,6 +80,7 @@ impl Application for Driver {
             for direction in [Direction::Bidirectional, Direction::Unidirectional] {
                 open_streams(shared, connection, &mut state, direction, effects);
             }
+            carry_out_requests(now, connection, &mut state);
             if state.app.sending.take_returned() {
                 report_credit_to_all(connection, &mut state, effects);
             }
@@ -129,7 +134,12 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
     match event {
         Event::Connected => {
             state.establish(connection, effects);
+            state.app.negotiation = Negotiation::Unwanted;
             state.app.datagrams.establish(connection);
+        }
+        Event::HandshakeConfirmed => {
+            state.app.is_confirmed = true;
+            effects.signal(Signal::Connection);
         }
         Event::Opened(direction) => {
             while let Some(id) = connection.accept(direction) {
@@ -391,6 +401,31 @@ fn open_streams(
         };
         let Some(reply) = state.app.opening.get_mut(direction).pop_front() else { return };
         effects.replies().opened.push((reply, Opened::new(shared.clone(), id)));
+    }
+}
+
+/// Makes the changes to the connection's settings that tasks have requested.
+fn carry_out_requests(now: Timestamp, connection: &mut Connection, state: &mut State) {
+    if let Some(requests) = &mut state.app.requests
+        && !requests.apply(now, connection)
+    {
+        state.app.requests = None;
+    }
+}
+
+/// Reports what the handshake has negotiated to a task that waits for it.
+fn note_negotiation(connection: &Connection, state: &mut State, effects: &mut Effects) {
+    if !matches!(state.app.negotiation, Negotiation::Wanted) {
+        return;
+    }
+    let session = connection.session();
+    // A server that has selected a protocol has also seen the server name.
+    if let Some(protocol) = session.application_protocol() {
+        state.app.negotiation = Negotiation::Known(Box::new(HandshakeData {
+            application_protocol: Some(protocol.to_vec()),
+            server_name: session.server_name().map(str::to_owned),
+        }));
+        effects.signal(Signal::Connection);
     }
 }
 

@@ -118,6 +118,7 @@ mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
+mod handshake_data;
 mod happy_eyeballs;
 #[cfg(feature = "http3")]
 pub mod http3;
@@ -187,9 +188,9 @@ pub mod transport {
         MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES, MAX_EARLY_DATA_CONTEXT, Metrics,
         NewKeys, PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats,
         ResetAtError, SendCredits, ServerSessions, ServerTrust, Session, SessionError, SpaceId,
-        StreamEvent, StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
-        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
-        TransportErrorCause, UnknownStream, WriteError,
+        StreamCounts, StreamEvent, StreamProgress, StreamsStatistics, TimerChange, TimerKind,
+        TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
+        TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }
 
@@ -220,6 +221,7 @@ pub use error::{
     ReadError, ReadExactError, ReadToEndError, ResetAtError, SendDatagramError, StreamClosed,
     WriteError,
 };
+pub use handshake_data::HandshakeData;
 pub use happy_eyeballs::{AttemptError, CONNECTION_ATTEMPT_DELAY, ConnectAnyError, connect_any};
 pub use observe::ObserverFactory;
 pub use path::PathEvent;

@@ -1,21 +1,17 @@
-//! Tests, in virtual time, of the streams' functions that were not in the first version: each task
-//! that waits is woken when the peer or a local action allows it to continue, nothing is lost when
-//! a future is dropped, and nothing is kept of futures that are gone.
+//! Tests of stream functions, in virtual time: waiting tasks are woken as soon as the peer or a local
+//! action allows them to continue, and a dropped future neither loses data nor leaves state behind.
 
 use core::future::{Future, poll_fn};
 use core::task::{Context, Poll, Waker};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_transport::{ConnectionError, TransportConfig};
 use clearway_wire::VarInt;
 
-use crate::driver::Driver;
-use crate::streams::Shared;
-use crate::wakes_tests::Raw;
-use crate::wakes_tests::world::{Configs, DELAY, Scene, Side, Wakes, World, now_or_never};
-use crate::{Connecting, ReadError, ReadExactError, RecvStream, SendStream, Stopped, WriteError};
+use crate::wakes_tests::world::{Configs, DELAY, Scene, now_or_never};
+use crate::wakes_tests::{Raw, begin};
+use crate::{ReadError, ReadExactError, RecvStream, SendStream, Stopped, WriteError};
 
 const CODE: VarInt = VarInt::from_u32(7);
 const SECOND: Duration = Duration::from_secs(1);
@@ -322,6 +318,9 @@ fn chunks_are_written_in_order_as_far_as_there_is_room() {
     assert!(writing.take().is_some() && all == expected, "{} bytes", all.len());
 }
 
+/// An action that ends a stream.
+type End = fn(&mut Raw, &mut SendStream);
+
 #[test]
 fn a_task_that_waits_for_chunks_continues() {
     let (mut raw, mut sending, mut receiving) = with_stream();
@@ -331,12 +330,12 @@ fn a_task_that_waits_for_chunks_continues() {
     let part = raw.expect(1, reading, |_| write(&mut sending, b"data")).unwrap();
     assert_eq!(part[0], b"data"[..]);
 
-    let end: [(fn(&mut Raw, &mut SendStream), u32); 3] = [
+    let ends: [(End, u32); 3] = [
         (|_, sending| sending.finish().unwrap(), 1),
         (|_, sending| sending.reset(CODE).unwrap(), 1),
         (|raw, _| raw.client.close(CODE, b"over"), 0),
     ];
-    for (end, trips) in end {
+    for (end, trips) in ends {
         let (mut raw, mut sending, mut receiving) = with_stream();
         let reading = async move { receiving.read_chunks(&mut [Bytes::new()]).await };
         let read = raw.expect(trips, reading, |raw| end(raw, &mut sending));
@@ -395,17 +394,6 @@ fn streams_share_bandwidth_only_if_they_are_incremental() {
             .collect();
         assert_eq!(arrived, [true, is_incremental]);
     }
-}
-
-/// Returns a world with a client that begins to connect, and both ends of its connection.
-fn begin(configs: &Configs) -> (World, [Connecting; 2]) {
-    let shared = [Shared::new(None), Shared::new(None)];
-    let side = |shared: &Arc<Shared>| -> Side {
-        (Box::new(Driver::new(shared.clone())), shared.clone() as Arc<dyn Wakes>)
-    };
-    let world = World::with(configs, shared.each_ref().map(side));
-    let remote = "127.0.0.1:443".parse().unwrap();
-    (world, shared.map(|shared| Connecting::new(shared, remote)))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The state shared between the shard and the tasks of a connection that uses QUIC streams
 //! directly.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -9,9 +10,10 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{Direction, StreamId, VarInt};
 use tokio::sync::oneshot;
 
-use crate::bridge::{self, AppState, ReceiveBuffer, Replies, SendBuffer, Signal, Total};
+use crate::bridge::{self, AppState, ReceiveBuffer, Replies, Requests, SendBuffer, Signal, Total};
 use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, DatagramWaitError, ExportError};
+use crate::handshake_data::HandshakeData;
 
 /// Divisor of a receive window. Credit of at least this fraction of a window wakes the shard
 /// immediately to grant it to the peer; less credit is granted with the next batch.
@@ -46,6 +48,26 @@ pub(crate) struct Streams {
     pub(crate) datagrams: Datagrams,
     pub(crate) exports: Vec<ExportRequest>,
     pub(crate) new_token: Option<Bytes>,
+    /// Changes to the connection's settings that the shard has yet to make.
+    pub(crate) requests: Option<Box<Requests>>,
+    /// The local address that the peer sends to, if known.
+    pub(crate) local_ip: Option<IpAddr>,
+    /// Set when the handshake is confirmed (RFC 9001 §4.1.2).
+    pub(crate) is_confirmed: bool,
+    /// Results of a handshake that is not complete, for a task that waits for them.
+    pub(crate) negotiation: Negotiation,
+}
+
+/// Results of a handshake that are known before it is complete.
+#[derive(Default)]
+pub(crate) enum Negotiation {
+    /// No task waits for them.
+    #[default]
+    Unwanted,
+    /// A task waits for them.
+    Wanted,
+    /// They are known.
+    Known(Box<HandshakeData>),
 }
 
 /// A task's request for keying material (RFC 8446 §7.5).
@@ -90,7 +112,7 @@ pub(crate) struct SendHalf {
 pub(crate) struct Scheduling {
     pub(crate) priority: i32,
     pub(crate) is_incremental: bool,
-    /// Set if the task has changed this, but the transport does not know yet.
+    /// Set if the task has changed this and it has yet to be passed to the transport.
     pub(crate) is_unreported: bool,
 }
 

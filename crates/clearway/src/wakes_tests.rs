@@ -12,7 +12,7 @@ use clearway_io::Application;
 use clearway_transport::{ConnectionError, DatagramOutcome, TransportConfig};
 use clearway_wire::VarInt;
 
-use self::world::{Count, DELAY, Outcome, Scene, Side, Wakes, World, now_or_never};
+use self::world::{Configs, Count, DELAY, Outcome, Scene, Side, Wakes, World, now_or_never};
 use crate::driver::Driver;
 use crate::streams::Shared;
 use crate::{Connecting, Connection, RecvStream, SendStream};
@@ -47,16 +47,22 @@ pub(crate) struct Raw {
     pub(crate) server: Connection,
 }
 
+/// Returns a world with a client that begins to connect, and both ends of its connection.
+pub(crate) fn begin(configs: &Configs) -> (World, [Connecting; 2]) {
+    let shared = [Shared::new(None), Shared::new(None)];
+    let side = |shared: &Arc<Shared>| -> Side {
+        let application: Box<dyn Application> = Box::new(Driver::new(shared.clone()));
+        (application, shared.clone() as Arc<dyn Wakes>)
+    };
+    let world = World::with(configs, shared.each_ref().map(side));
+    let remote = "127.0.0.1:443".parse().unwrap();
+    (world, shared.map(|shared| Connecting::new(shared, remote)))
+}
+
 impl Raw {
     pub(crate) fn new(transport: TransportConfig) -> Self {
-        let shared = [Shared::new(None), Shared::new(None)];
-        let side = |shared: &Arc<Shared>| -> Side {
-            let application: Box<dyn Application> = Box::new(Driver::new(shared.clone()));
-            (application, shared.clone() as Arc<dyn Wakes>)
-        };
-        let mut world = World::new(b"test", transport, shared.each_ref().map(side));
-        let remote = "127.0.0.1:443".parse().unwrap();
-        let connecting = shared.map(|shared| world.spawn(Connecting::new(shared, remote)));
+        let (mut world, connecting) = begin(&Configs::new(b"test", transport));
+        let connecting = connecting.map(|it| world.spawn(it));
         world.run_for(SECOND);
         let [client, server] = connecting.map(|it| it.take().unwrap().1.unwrap());
         Self { world, client, server }

@@ -139,6 +139,27 @@ fn writes_and_reads() {
     });
 }
 
+#[test]
+fn handshakes() {
+    run(async {
+        let pair = Pair::new();
+        for seed in SEEDS {
+            let mut random = Seeded(seed);
+            let mut client = pair.connecting();
+            let data = canceled!(random, client.handshake_data()).unwrap();
+            assert!(data.application_protocol.is_some());
+            let mut server = canceled!(random, pair.server.accept()).unwrap();
+            let data = canceled!(random, server.handshake_data()).unwrap();
+            assert_eq!(data.server_name.as_deref(), Some("localhost"));
+            let (client, server) = (client.await.unwrap(), server.await.unwrap());
+            for connection in [&client, &server] {
+                assert_eq!(canceled!(random, connection.authenticated()), Ok(()));
+                assert_eq!(canceled!(random, connection.handshake_confirmed()), Ok(()));
+            }
+        }
+    });
+}
+
 /// Only a few streams may be open, so opening waits. Dropped futures leave no stream behind.
 #[test]
 fn opening_and_accepting_streams() {
