@@ -4,6 +4,8 @@
 //! and returns its source, so that an error chain does not repeat itself. The variant contains the
 //! wrapped error.
 
+mod into_io;
+
 use core::fmt;
 use core::net::SocketAddr;
 use std::io;
@@ -161,15 +163,6 @@ impl core::error::Error for ConnectError {
     }
 }
 
-impl From<ConnectError> for io::Error {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::NotStarted(_) => io::Error::new(io::ErrorKind::InvalidInput, error),
-            ConnectError::Lost(error) => error.into(),
-        }
-    }
-}
-
 /// The reason why nothing more can be read from a stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -199,16 +192,6 @@ impl core::error::Error for ReadError {
         match self {
             Self::ConnectionLost(error) => error.source(),
             Self::Reset(_) | Self::ClosedStream => None,
-        }
-    }
-}
-
-impl From<ReadError> for io::Error {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Reset(_) => io::Error::new(io::ErrorKind::ConnectionReset, error),
-            ReadError::ClosedStream => io::Error::new(io::ErrorKind::NotConnected, error),
-            ReadError::ConnectionLost(error) => error.into(),
         }
     }
 }
@@ -274,15 +257,6 @@ impl core::error::Error for ReadExactError {
     }
 }
 
-impl From<ReadExactError> for io::Error {
-    fn from(error: ReadExactError) -> Self {
-        match error {
-            ReadExactError::Read(error) => error.into(),
-            ReadExactError::FinishedEarly(_) => io::Error::new(io::ErrorKind::UnexpectedEof, error),
-        }
-    }
-}
-
 /// The reason why nothing more can be written to a stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -312,16 +286,6 @@ impl core::error::Error for WriteError {
         match self {
             Self::ConnectionLost(error) => error.source(),
             Self::Stopped(_) | Self::ClosedStream => None,
-        }
-    }
-}
-
-impl From<WriteError> for io::Error {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Stopped(_) => io::Error::new(io::ErrorKind::ConnectionReset, error),
-            WriteError::ClosedStream => io::Error::new(io::ErrorKind::NotConnected, error),
-            WriteError::ConnectionLost(error) => error.into(),
         }
     }
 }

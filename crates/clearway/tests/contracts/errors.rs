@@ -14,10 +14,11 @@ use clearway::transport::{
 };
 use clearway::wire::{DecodeError, TransportErrorCode};
 use clearway::{
-    ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramWaitError,
-    EndpointError, ExportError, HotRestartError, IdentityError, MemorySessionStore, MigrateError,
-    MigrateFailure, MigrationError, MigrationFailure, ReadError, ReadToEndError, ResetAtError,
-    RotateQuicLbError, SendDatagramError, ShardFailure, TransportConfig, WriteError, http3,
+    ClientConfig, ConfigError, ConnectError, ConnectFailure, Connection, ConnectionError,
+    DatagramWaitError, EndpointError, ExportError, HotRestartError, IdentityError,
+    MemorySessionStore, MigrateError, MigrateFailure, MigrationError, MigrationFailure, ReadError,
+    ReadExactError, ReadToEndError, ResetAtError, RotateQuicLbError, SendDatagramError,
+    ShardFailure, StreamClosed, TransportConfig, WriteError, http3,
 };
 
 use crate::support::{Pair, code, run};
@@ -44,12 +45,15 @@ impl IntoConnection for TransportError {
     }
 }
 
+fn no_socket() -> MigrateFailure {
+    let local = "192.0.2.1:443".parse().unwrap();
+    MigrateFailure::Socket { local, error: Arc::new(os_error()) }
+}
+
 /// Returns errors that wrap others, each kind with its deepest possible chain.
 fn errors() -> Vec<Box<dyn Error>> {
     let undecodable = || TransportError::from(DecodeError::Truncated { field: "Stream Data" });
     let not_begun = || ConnectFailure::Endpoint(NotBegun::Session(SessionError::Tls(tls())));
-    let address = "192.0.2.1:443".parse().unwrap();
-    let no_socket = MigrateFailure::Socket { local: address, error: Arc::new(os_error()) };
     let nested =
         io::Error::other(EndpointError::Config(ConfigError::Tls(SessionError::Tls(tls()))));
     vec![
@@ -71,11 +75,12 @@ fn errors() -> Vec<Box<dyn Error>> {
         Box::new(ConnectError::NotStarted(not_begun())),
         Box::new(ConnectError::Lost(lost())),
         Box::new(ReadError::ConnectionLost(lost())),
+        Box::new(ReadExactError::Read(ReadError::ConnectionLost(lost()))),
         Box::new(ReadToEndError::Read(ReadError::ConnectionLost(lost()))),
         Box::new(WriteError::ConnectionLost(lost())),
         Box::new(SendDatagramError::ConnectionLost(lost())),
         Box::new(DatagramWaitError::ConnectionLost(lost())),
-        Box::new(MigrateError::NotStarted(no_socket)),
+        Box::new(MigrateError::NotStarted(no_socket())),
         Box::new(MigrateError::NotStarted(MigrateFailure::Refused(MigrationError::NotAClient))),
         Box::new(MigrateError::Failed(MigrationFailure::NotValidated)),
         Box::new(ExportError::ConnectionLost(lost())),
@@ -93,6 +98,8 @@ fn errors() -> Vec<Box<dyn Error>> {
         Box::new(http3::Error::Datagram(http3::DatagramError::QueueFull)),
         Box::new(io::Error::from(ConnectError::Lost(lost()))),
         Box::new(io::Error::from(ReadError::ConnectionLost(lost()))),
+        Box::new(io::Error::from(MigrateError::Failed(MigrationFailure::NotValidated))),
+        Box::new(io::Error::from(ConfigError::Tls(SessionError::Tls(tls())))),
         Box::new(DatagramError::QueueFull),
     ]
 }
@@ -163,6 +170,27 @@ fn each_error_has_the_kind_that_std_has_for_it() {
         (TimedOut, WriteError::ConnectionLost(ConnectionError::TimedOut).into()),
         (TimedOut, ConnectError::Lost(ConnectionError::TimedOut).into()),
         (TimedOut, ConnectionError::TimedOut.into()),
+        (UnexpectedEof, ReadExactError::FinishedEarly(7).into()),
+        (ConnectionReset, ReadExactError::Read(ReadError::Reset(code(7))).into()),
+        (InvalidData, ReadToEndError::TooLong { limit: 7 }.into()),
+        (ConnectionReset, ReadToEndError::Read(ReadError::Reset(code(7))).into()),
+        (Unsupported, ResetAtError::Unsupported.into()),
+        (NotConnected, ResetAtError::ClosedStream.into()),
+        (Unsupported, SendDatagramError::Unsupported.into()),
+        (InvalidInput, SendDatagramError::TooLarge { maximum: 7 }.into()),
+        (WouldBlock, SendDatagramError::QueueFull.into()),
+        (TimedOut, SendDatagramError::ConnectionLost(ConnectionError::TimedOut).into()),
+        (Unsupported, DatagramWaitError::NotEnabled.into()),
+        (TimedOut, DatagramWaitError::ConnectionLost(ConnectionError::TimedOut).into()),
+        (InvalidInput, ExportError::Tls(TlsExportError).into()),
+        (TimedOut, ExportError::ConnectionLost(ConnectionError::TimedOut).into()),
+        (AddrInUse, MigrateError::NotStarted(no_socket()).into()),
+        (Other, MigrateError::Failed(MigrationFailure::NotValidated).into()),
+        (NotConnected, MigrateError::ConnectionEnded.into()),
+        (InvalidInput, IdentityError::NoCertificate.into()),
+        (InvalidInput, ConfigError::NoClientConfig.into()),
+        (InvalidInput, EndpointError::Config(ConfigError::NoClientConfig).into()),
+        (AddrInUse, EndpointError::Io(os_error()).into()),
         (ConnectionAborted, http3::Error::Connection(lost()).into()),
         (ConnectionAborted, http3::Error::Closed.into()),
         (ConnectionReset, http3::Error::Reset(code_of_http).into()),
@@ -176,6 +204,35 @@ fn each_error_has_the_kind_that_std_has_for_it() {
         let text = error.to_string();
         assert_eq!(kind(error), expected, "{text}");
     }
+}
+
+/// All operations of connections and streams can be used in functions that return [`io::Error`].
+#[test]
+fn each_error_converts_into_that_of_std() {
+    async fn use_all(client: &Connection, server: &Connection) -> io::Result<()> {
+        let mut sending = client.open_uni().await?;
+        sending.write_all(b"1234").await?;
+        sending.finish()?;
+        let mut receiving = server.accept_uni().await?;
+        receiving.read_exact(&mut [0; 2]).await?;
+        assert_eq!(receiving.received_reset().await?, None);
+        assert_eq!(receiving.read_to_end(2).await?, b"34");
+        assert_eq!(sending.stopped().await?, None);
+        client.export_keying_material(32, b"label", None).await?;
+        client.authenticated().await?;
+        sending.finish()?;
+        Ok(())
+    }
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let error = use_all(&client, &server).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        assert!(error.get_ref().unwrap().is::<StreamClosed>());
+        let datagram = |error: SendDatagramError| io::Error::from(error).kind();
+        let sent = client.send_datagram(Bytes::new()).map_err(datagram);
+        assert_eq!(sent.unwrap_err(), io::ErrorKind::Unsupported);
+    });
 }
 
 /// Only a request that a server has certainly not processed may be sent again.
