@@ -1,6 +1,7 @@
 //! Client and server configuration.
 
 mod admission;
+mod secrets;
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
@@ -28,6 +29,8 @@ use crate::certificates::{CertificateResolver, Identity, Resolving};
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 use crate::store::GuardedStore;
+use secrets::Secrets;
+pub(crate) use secrets::SingleUse;
 
 /// Configuration of a client.
 ///
@@ -301,7 +304,10 @@ impl ClientConfig {
 }
 
 /// Configuration of a server.
-#[derive(Debug)]
+///
+/// Clones share what only one server can use: [listening sockets](Self::listening_sockets) and a
+/// [hot restart](Self::hot_restart) belong to the first server that starts with one of the clones.
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     presented: Presented,
     protocols: Vec<Vec<u8>>,
@@ -320,8 +326,9 @@ pub struct ServerConfig {
     pub(crate) shards: NonZeroUsize,
     pub(crate) observers: Observers,
     preferred_addresses: PreferredAddresses,
-    pub(crate) sockets: Vec<UdpSocket>,
-    pub(crate) hot_restart: Option<HotRestart>,
+    pub(crate) sockets: Option<SingleUse<Vec<UdpSocket>>>,
+    pub(crate) hot_restart: Option<SingleUse<HotRestart>>,
+    pub(crate) secrets: Secrets,
     #[cfg(feature = "quic-lb")]
     pub(crate) quic_lb: Option<QuicLb>,
     /// `None` to use the process-wide budget.
@@ -329,9 +336,10 @@ pub struct ServerConfig {
 }
 
 /// The source of the server's certificate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Presented {
-    Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    Certificate(Arc<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>),
+    Identity(Identity),
     Resolver(Arc<dyn CertificateResolver>),
     Sessions(Arc<dyn ServerSessions>),
 }
@@ -351,12 +359,18 @@ pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
 
 impl ServerConfig {
     /// Creates a configuration with `certificate_chain`, which starts with the server's own
-    /// certificate, and its private key `key`.
+    /// certificate, and its private key `key`. They are verified when the server starts; use
+    /// [`with_identity`](Self::with_identity) to verify them earlier.
     pub fn new(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Self {
-        Self::presenting(Presented::Certificate(certificate_chain, key))
+        Self::presenting(Presented::Certificate(Arc::new((certificate_chain, key))))
+    }
+
+    /// Creates a configuration with a certificate and its private key.
+    pub fn with_identity(identity: Identity) -> Self {
+        Self::presenting(Presented::Identity(identity))
     }
 
     /// Creates a configuration in which `resolver` chooses the certificate for each client; see
@@ -389,8 +403,9 @@ impl ServerConfig {
             shards: NonZeroUsize::MIN,
             observers: Observers::default(),
             preferred_addresses: PreferredAddresses::default(),
-            sockets: Vec::new(),
+            sockets: None,
             hot_restart: None,
+            secrets: Secrets::default(),
             #[cfg(feature = "quic-lb")]
             quic_lb: None,
             memory_budget: None,
@@ -596,7 +611,7 @@ impl ServerConfig {
     /// Starting the server fails if the sockets have different addresses, or if their number
     /// differs from the number of shards.
     pub fn listening_sockets(mut self, sockets: impl IntoIterator<Item = UdpSocket>) -> Self {
-        self.sockets = sockets.into_iter().collect();
+        self.sockets = Some(SingleUse::new(sockets.into_iter().collect()));
         self
     }
 
@@ -614,7 +629,7 @@ impl ServerConfig {
     /// Starting the server can fail with an [`io::Error`](std::io::Error) whose cause is a
     /// [`HotRestartError`](crate::HotRestartError). The other process then continues.
     pub fn hot_restart(mut self, hot_restart: HotRestart) -> Self {
-        self.hot_restart = Some(hot_restart);
+        self.hot_restart = Some(SingleUse::new(hot_restart));
         self
     }
 
@@ -649,8 +664,8 @@ impl ServerConfig {
         Ok(clearway_transport::ServerConfig {
             sessions: self.make_sessions()?,
             transport: self.transport,
-            retry_token_lifetime: clearway_transport::ServerConfig::RETRY_TOKEN_LIFETIME,
-            new_token_lifetime: clearway_transport::ServerConfig::NEW_TOKEN_LIFETIME,
+            retry_token_lifetime: self.secrets.retry_token_lifetime,
+            new_token_lifetime: self.secrets.address_token_lifetime,
             shared_tokens: self
                 .ticket_keys
                 .map(|keys| SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) }),
@@ -662,8 +677,12 @@ impl ServerConfig {
         let certificates: Arc<dyn ResolvesServerCert> = match &self.presented {
             Presented::Sessions(sessions) => return Ok(sessions.clone()),
             Presented::Resolver(resolver) => Arc::new(Resolving(resolver.clone())),
-            Presented::Certificate(chain, key) => {
+            Presented::Certificate(certificate) => {
+                let (chain, key) = &**certificate;
                 let identity = Identity::from_der(chain.clone(), key.clone_key())?;
+                Arc::new(SingleCertAndKey::from(identity.certified_key()))
+            }
+            Presented::Identity(identity) => {
                 Arc::new(SingleCertAndKey::from(identity.certified_key()))
             }
         };

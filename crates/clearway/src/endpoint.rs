@@ -1,5 +1,8 @@
 //! An endpoint: one UDP port with all of its connections.
 
+mod counters;
+mod reconfiguring;
+
 use core::fmt;
 use core::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
@@ -12,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, DatagramSocket, Decision,
-    GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle,
-    ShardStatistics, Steering, halt_shards,
+    GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle, Steering,
+    halt_shards,
 };
 #[cfg(feature = "quic-lb")]
 use clearway_io::{QuicLb, RotateQuicLbError};
@@ -24,7 +27,7 @@ use clearway_wire::VarInt;
 use rustls::time_provider::DefaultTimeProvider;
 use tokio::sync::Notify;
 
-use crate::config::{ClientConfig, DEFAULT_MAX_CONNECTIONS, ServerConfig};
+use crate::config::{ClientConfig, DEFAULT_MAX_CONNECTIONS, ServerConfig, SingleUse};
 use crate::connection::Connecting;
 use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
@@ -32,6 +35,7 @@ use crate::observe::Observers;
 use crate::reset_key;
 use crate::streams::Shared;
 use crate::tasks::{self, Runtime};
+use reconfiguring::Kept;
 
 /// Maximum number of clients that wait for [`Endpoint::accept`]; additional clients are refused.
 const MAX_WAITING: usize = 1024;
@@ -54,6 +58,8 @@ struct Owner {
     /// Number of connections initiated so far, to distribute them round-robin across shards.
     begun: AtomicUsize,
     shared: Arc<EndpointShared>,
+    /// What a server keeps when its configuration is replaced.
+    kept: OnceLock<Kept>,
 }
 
 impl Owner {
@@ -190,6 +196,12 @@ impl Acceptor for QueueingAcceptor {
     }
 }
 
+/// Takes what only one server can use.
+fn take<T>(value: &Option<SingleUse<T>>, what: &'static str) -> Result<Option<T>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    value.take().map(Some).ok_or(ConfigError::InUse(what))
+}
+
 fn driver(shared: Arc<Shared>) -> ApplicationFactory {
     // If the connection cannot be created, dropping this wakes the tasks that wait for it with an
     // error.
@@ -273,7 +285,7 @@ impl Endpoint {
                 _accepting: Accepting::new(&shared),
             })
         };
-        let sockets = core::mem::take(&mut config.sockets);
+        let sockets = take(&config.sockets, "listening sockets")?.unwrap_or_default();
         let memory_budget = config.memory_budget.take();
         let mut options = GroupOptions::default();
         #[cfg(feature = "quic-lb")]
@@ -283,27 +295,32 @@ impl Endpoint {
         // The reset key is derived before hot restart adds ticket keys, which do not survive a
         // crash.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
-        let keys = config.ticket_keys.clone();
-        let reset_key = keys.and_then(|keys| reset_key::from_ticket_keys(keys, bound));
-        let mut hot_restart = config.hot_restart.take();
+        let derived = |keys| reset_key::from_ticket_keys(keys, bound);
+        let reset_key = config.secrets.reset_key.clone();
+        let reset_key = reset_key.or_else(|| config.ticket_keys.clone().and_then(derived));
+        let mut hot_restart = take(&config.hot_restart, "sockets to restart with")?;
         if let Some(hot_restart) = &mut hot_restart {
             config.default_ticket_keys(&hot_restart.ticket_secret());
             let shared = shared.clone();
             hot_restart.on_replaced(move || shared.replace());
         }
+        let ticket_keys = config.ticket_keys.clone();
         let mut config = config.build()?;
         if shards > NonZeroUsize::MIN && config.shared_tokens.is_none() {
             let keys = TicketKeys::new(&clearway_io::seed()?);
             config.shared_tokens =
                 Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
         }
+        let kept = Kept { ticket_keys, shared_tokens: config.shared_tokens.clone() };
         let setup =
             GroupServerSetup { config: Arc::new(config), acceptor: &mut configured, admission };
         options.sockets = sockets;
         options.hot_restart = hot_restart;
         options.memory_budget = memory_budget.or_else(MemoryBudget::of_process);
         let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
-        Ok(Self::start(bind, shards, max, Some(setup), options, reset_key, shared)?)
+        let endpoint = Self::start(bind, shards, max, Some(setup), options, reset_key, shared)?;
+        endpoint.owner.kept.get_or_init(|| kept);
+        Ok(endpoint)
     }
 
     fn start(
@@ -341,7 +358,8 @@ impl Endpoint {
                 shared.is_idle.notify_waiters();
             }
         });
-        let owner = Owner { group, memory_budget, begun: AtomicUsize::new(0), shared };
+        let (begun, kept) = (AtomicUsize::new(0), OnceLock::new());
+        let owner = Owner { group, memory_budget, begun, shared, kept };
         Self { owner: Arc::new(owner), default_client: None }
     }
 
@@ -447,7 +465,8 @@ impl Endpoint {
     /// Returns the reason why a thread of this endpoint has ended unexpectedly, if one has.
     ///
     /// The failure is also logged as a `tracing` event of level ERROR and counted in
-    /// [`ShardStatistics::shards_failed`]. The thread's connections have ended with
+    /// [`ShardStatistics::shards_failed`](crate::ShardStatistics::shards_failed). The thread's
+    /// connections have ended with
     /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). Remaining
     /// threads continue to serve new clients. If no thread remains, [`accept`](Self::accept)
     /// returns `None`, and the address can be bound again.
@@ -589,19 +608,11 @@ impl Endpoint {
     /// CPU time. With a peer that responds faster, polling shortens round trips and takes less CPU
     /// time, but a thread keeps its core busy while polls succeed. After consecutive fruitless
     /// polls, the thread skips polling for the next 1, 3, 7 and so on up to 63 sleeps, so an idle
-    /// endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how often polling helps.
+    /// endpoint sleeps.
+    /// [`ShardStatistics::busy_polls_successful`](crate::ShardStatistics::busy_polls_successful)
+    /// counts how often polling helps.
     pub fn set_busy_poll(&self, limit: Duration) {
         self.owner.shards().iter().for_each(|shard| shard.set_busy_poll(limit));
-    }
-
-    /// Returns the sum of the counters of all shards of the endpoint.
-    pub fn statistics(&self) -> ShardStatistics {
-        self.owner.shards().iter().map(ShardHandle::statistics).sum()
-    }
-
-    /// Returns the counters of each shard of the endpoint, always in the same order.
-    pub fn shard_statistics(&self) -> Vec<ShardStatistics> {
-        self.owner.shards().iter().map(ShardHandle::statistics).collect()
     }
 
     /// Returns how datagrams are steered to their shards; `None` if there is only one shard.

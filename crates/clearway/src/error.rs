@@ -36,6 +36,12 @@ pub enum ConfigError {
     /// The preferred address is unspecified, multicast, broadcast or IPv4-mapped: see
     /// [`preferred_address_v4`](crate::ServerConfig::preferred_address_v4).
     PreferredAddress(SocketAddr),
+    /// The endpoint accepts no connections: it was not created as a server.
+    NotAServer,
+    /// Another server has already been started with this configuration or a clone of it, and uses
+    /// its [`listening_sockets`](crate::ServerConfig::listening_sockets) or its
+    /// [`hot_restart`](crate::ServerConfig::hot_restart).
+    InUse(&'static str),
     /// The number of [`shards`](crate::ServerConfig::shards) exceeds the maximum for a server.
     TooManyShards {
         /// The maximum number of shards.
@@ -62,6 +68,10 @@ impl fmt::Display for ConfigError {
                     "{address} cannot be a preferred address: it is not the address of a single host"
                 )
             }
+            Self::NotAServer => f.write_str("the endpoint was not created as a server"),
+            Self::InUse(what) => {
+                write!(f, "the {what} of this configuration belong to another server")
+            }
             Self::TooManyShards { limit } => {
                 write!(f, "a server cannot have more than {limit} shards")
             }
@@ -78,6 +88,8 @@ impl core::error::Error for ConfigError {
             Self::NoNativeRoots(None)
             | Self::NoClientConfig
             | Self::PreferredAddress(_)
+            | Self::NotAServer
+            | Self::InUse(_)
             | Self::TooManyShards { .. } => None,
         }
     }

@@ -65,6 +65,40 @@
 //! features = ["ring"]
 //! ```
 //!
+//! # A server
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use clearway::{Connection, Endpoint, Identity, ServerConfig};
+//!
+//! async fn echo(connection: Connection) -> std::io::Result<()> {
+//!     let (mut send, mut recv) = connection.accept_bi().await?;
+//!     let question = recv.read_to_end(64 << 10).await?;
+//!     send.write_all(&question).await?;
+//!     send.finish()?;
+//!     // Waits until everything is delivered, before the connection is dropped and so closed.
+//!     send.stopped().await?;
+//!     Ok(())
+//! }
+//!
+//! let identity = Identity::from_pem(&std::fs::read("cert.pem")?, &std::fs::read("key.pem")?)?;
+//! let config = ServerConfig::with_identity(identity).application_protocols(["example"]);
+//! let endpoint = Endpoint::server("[::]:4433".parse()?, config)?;
+//! while let Some(connecting) = endpoint.accept().await {
+//!     tokio::spawn(async move {
+//!         let outcome = match connecting.await {
+//!             Ok(connection) => echo(connection).await,
+//!             Err(error) => Err(error.into()),
+//!         };
+//!         if let Err(error) = outcome {
+//!             eprintln!("{error}");
+//!         }
+//!     });
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A client
 //!
 //! ```no_run
@@ -83,6 +117,25 @@
 //! // Ensures that the close reaches the server even if a datagram is lost.
 //! endpoint.wait_idle().await;
 //! # let _ = answer;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # An HTTP/3 server
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use clearway::http3::{Body, RecvBody, Server};
+//! use clearway::{Identity, ServerConfig};
+//! use http::{Request, Response};
+//!
+//! async fn answer(request: Request<RecvBody>) -> Response<Body> {
+//!     Response::new(Body::from(format!("This is {}.", request.uri().path())))
+//! }
+//!
+//! let identity = Identity::from_pem(&std::fs::read("cert.pem")?, &std::fs::read("key.pem")?)?;
+//! let server = Server::bind("[::]:443".parse()?, ServerConfig::with_identity(identity))?;
+//! server.serve(answer).await;
 //! # Ok(())
 //! # }
 //! ```

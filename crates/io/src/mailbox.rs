@@ -9,7 +9,9 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use clearway_transport::{ClientConfig, MigrationError, Observer, PreferredAddresses, SocketIndex};
+use clearway_transport::{
+    ClientConfig, MigrationError, Observer, PreferredAddresses, ServerConfig, SocketIndex,
+};
 use clearway_udp::{MAX_BUSY_POLL, Socket};
 use clearway_wire::VarInt;
 
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     /// Replace the connection IDs of all connections, since their configuration has changed.
     #[cfg_attr(not(feature = "quic-lb"), expect(dead_code, reason = "only QUIC-LB replaces IDs"))]
     ReplaceIds,
+    /// Use this configuration for clients that connect from now on.
+    SetServer(Option<Arc<ServerConfig>>),
     /// End the shard, since the program is about to exit.
     Halt,
 }
@@ -311,6 +315,14 @@ impl ShardHandle {
     pub fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {
         // A shard that has ended drops the task.
         let _ = self.0.mailbox.send(Command::Spawn(Box::pin(task)));
+    }
+
+    /// Replaces the server configuration for clients that connect from now on; `None` ignores them.
+    /// Does nothing if the shard no longer runs. The new configuration must have the preferred
+    /// addresses of the former one, where the shard's sockets are.
+    pub fn set_server(&self, server: Option<Arc<ServerConfig>>) {
+        // A shard that has ended accepts no clients.
+        let _ = self.0.mailbox.send(Command::SetServer(server));
     }
 
     /// Closes all connections with `error_code` and `reason`, and accepts no new ones.

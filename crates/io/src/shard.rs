@@ -501,6 +501,7 @@ impl Shard {
                 Command::HandOver(hand_over) => self.hand_over(*hand_over),
                 Command::Listen => self.listen(),
                 Command::ReplaceIds => self.connections.begin_replacing_ids(),
+                Command::SetServer(server) => self.connections.endpoint.set_server(server),
                 Command::Halt => self.is_halted = true,
             }
         }

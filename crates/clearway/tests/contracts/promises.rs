@@ -27,6 +27,12 @@
 //! | ends with its runtime | `Connection::spawn`, `Endpoint::spawn`, `Server::serve_on_shards` | `resources.rs` |
 //! | confirmed data can be read | `SendStream::stopped` | `delivered.rs` |
 //! | returns `None` immediately after a reset | `SendStream::stopped` | `streams_end_once` |
+//! | does not borrow the stream, and outlives it | `SendStream::stopped` | unit tests in `stream_tests.rs` |
+//! | is seen without reading | `RecvStream::received_reset` | unit tests in `stream_tests.rs` |
+//! | takes effect at once, or as streams end | `Connection::set_max_concurrent_bi_streams` and others | unit tests in `connection/handle.rs` |
+//! | is remembered until it is possible | `Connection::force_key_update` | unit test in `connection/handle.rs` |
+//! | known before the handshake is complete | `Connecting::handshake_data` | unit test in `connection/handle.rs` |
+//! | counts connections until their closing period is over | `Endpoint::open_connections` | `endpoints_know_their_connections` |
 //! | fail if the stream has already ended | `SendStream::finish`, `reset`, `RecvStream::stop` | `streams_end_once` |
 //! | at most 1 MiB is buffered | `SendStream` | `quic/streams.rs: a_reader_that_does_not_read_stops_the_writer` |
 //! | a dropped stream is finished, or stopped with code 0 | `SendStream`, `RecvStream` | `quic/streams.rs: dropped_streams_finish_and_stop` |
@@ -45,7 +51,8 @@ use bytes::Bytes;
 use clearway::http3::{self, Client, Server};
 use clearway::rustls::RootCertStore;
 use clearway::{
-    ClientConfig, ConfigError, ConnectionError, Endpoint, PathEvent, ServerConfig, TransportConfig,
+    ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointError, PathEvent, ServerConfig,
+    TransportConfig,
 };
 use http::{Request, Response};
 
@@ -370,5 +377,60 @@ fn a_client_that_was_shut_down_has_said_so() {
             // The connection is gone long before the idle timeout.
             server.endpoint().wait_idle().await;
         }
+    });
+}
+
+/// The number of connections and their local addresses, as long as there are connections.
+#[test]
+fn endpoints_know_their_connections() {
+    run(async {
+        let pair = Pair::new();
+        let mut connecting = pair.connecting();
+        let (data, accepted) = tokio::join!(connecting.handshake_data(), pair.server.accept());
+        assert!(data.unwrap().application_protocol.is_some());
+        let mut accepted = accepted.unwrap();
+        let known = accepted.handshake_data().await.unwrap();
+        assert_eq!(known.server_name.as_deref(), Some("localhost"));
+        let (client, server) = (connecting.await.unwrap(), accepted.await.unwrap());
+        client.handshake_confirmed().await.unwrap();
+        for connection in [&client, &server] {
+            assert_eq!(connection.local_ip(), Some(loopback().ip()));
+        }
+        assert_eq!([&pair.client, &pair.server].map(Endpoint::open_connections), [1, 1]);
+        client.close(code(0), b"");
+        server.closed().await;
+        pair.client.wait_idle().await;
+        pair.server.wait_idle().await;
+        assert_eq!([&pair.client, &pair.server].map(Endpoint::open_connections), [0, 0]);
+    });
+}
+
+/// Clones of a configuration start servers of their own, except for what only one can use.
+#[test]
+fn clones_of_a_server_configuration_start_servers() {
+    run(async {
+        let identity = identity();
+        let chain = vec![identity.certificate.clone()];
+        let parsed = clearway::Identity::from_der(chain, identity.key.clone_key()).unwrap();
+        let config = ServerConfig::with_identity(parsed).application_protocols(["example"]);
+        let mut roots = RootCertStore::empty();
+        roots.add(identity.certificate.clone()).unwrap();
+        let client = ClientConfig::with_roots(roots).application_protocols(["example"]);
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        for config in [config.clone(), config.clone()] {
+            let server = Endpoint::server(loopback(), config).unwrap();
+            let address = server.local_address();
+            let connecting = endpoint.connect_with(&client, address, "localhost").unwrap();
+            connecting.await.unwrap();
+        }
+
+        let socket = std::net::UdpSocket::bind(loopback()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let config = config.listening_sockets([socket]);
+        let server = Endpoint::server(loopback(), config.clone()).unwrap();
+        assert_eq!(server.local_address(), address);
+        let error = Endpoint::server(loopback(), config).unwrap_err();
+        let is_expected = matches!(error, EndpointError::Config(ConfigError::InUse(_)));
+        assert!(is_expected, "{error:?}");
     });
 }

@@ -26,7 +26,7 @@ fn with(settings: Settings, set: impl FnOnce(ServerConfig) -> ServerConfig) -> S
     Settings { config: set(settings.config), ..settings }
 }
 
-const LIMITS: [Limit; 8] = [
+const LIMITS: [Limit; 10] = [
     (
         "max_connections",
         |it| Settings { is_for_one: true, ..with(it, |config| config.max_connections(1)) },
@@ -56,6 +56,17 @@ const LIMITS: [Limit; 8] = [
         "max_session_age",
         |it| with(it, |config| config.max_session_age(Duration::ZERO)),
         |it| with(it, |config| config.max_session_age(Duration::MAX)),
+    ),
+    // A client cannot answer a Retry in no time: see `quic/tokens.rs`.
+    (
+        "retry_token_lifetime",
+        |it| with(it, |config| config.retry_token_lifetime(Duration::from_secs(1))),
+        |it| with(it, |config| config.retry_above(0).retry_token_lifetime(Duration::MAX)),
+    ),
+    (
+        "address_token_lifetime",
+        |it| with(it, |config| config.address_token_lifetime(Duration::ZERO)),
+        |it| with(it, |config| config.retry_above(0).address_token_lifetime(Duration::MAX)),
     ),
     // A budget of half a megabyte has room for one connection.
     (

@@ -1,5 +1,5 @@
 //! Tests of a server that disappears without closing its connections, and is replaced by another
-//! server with the same ticket keys.
+//! server with the same keys.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -38,17 +38,23 @@ async fn path_to(server: SocketAddr, is_lost: watch::Receiver<bool>) -> SocketAd
     address
 }
 
-fn serve(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Result<Endpoint, EndpointError> {
+/// Changes a server's configuration.
+type Configure = fn(ServerConfig) -> ServerConfig;
+
+fn serve(
+    identity: &Identity,
+    at: SocketAddr,
+    configure: Configure,
+) -> Result<Endpoint, EndpointError> {
     let config = ServerConfig::new(vec![identity.certificate.clone()], identity.key.clone_key())
-        .application_protocols([PROTOCOL])
-        .ticket_keys(keys);
-    Endpoint::server(at, config)
+        .application_protocols([PROTOCOL]);
+    Endpoint::server(at, configure(config))
 }
 
 /// Starts a server at this address, which another server may not have released yet.
-async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Endpoint {
+async fn serve_again(identity: &Identity, at: SocketAddr, configure: Configure) -> Endpoint {
     loop {
-        match serve(identity, at, keys.clone()) {
+        match serve(identity, at, configure) {
             Ok(server) => return server,
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
@@ -56,8 +62,8 @@ async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> E
 }
 
 /// Returns how a client's connection ends if its server is gone and another server takes over its
-/// address with these keys; `None` if the connection does not end within two seconds.
-async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionError> {
+/// address with these settings; `None` if the connection does not end within two seconds.
+async fn end_after(before: Configure, after: Configure) -> Option<ConnectionError> {
     let identity = identity();
     let free = std::net::UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
     let server = serve(&identity, free, before).unwrap();
@@ -93,11 +99,27 @@ async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionEr
 #[test]
 fn a_server_that_starts_again_resets_the_connections_that_it_lost() {
     run(async {
-        let keys = |secret| TicketKeys::new(&[secret; 32]);
-        assert_eq!(end_after(keys(1), keys(1)).await, Some(ConnectionError::Reset));
-        let rotated = keys(2);
-        rotated.accept_previous(&[1; 32]);
-        assert_eq!(end_after(keys(1), rotated).await, Some(ConnectionError::Reset));
-        assert_eq!(end_after(keys(1), keys(3)).await, None);
+        let first: Configure = |server| server.ticket_keys(TicketKeys::new(&[1; 32]));
+        assert_eq!(end_after(first, first).await, Some(ConnectionError::Reset));
+        let rotated: Configure = |server| {
+            let keys = TicketKeys::new(&[2; 32]);
+            keys.accept_previous(&[1; 32]);
+            server.ticket_keys(keys)
+        };
+        assert_eq!(end_after(first, rotated).await, Some(ConnectionError::Reset));
+        let other: Configure = |server| server.ticket_keys(TicketKeys::new(&[3; 32]));
+        assert_eq!(end_after(first, other).await, None);
+    });
+}
+
+#[test]
+fn a_reset_key_takes_precedence_over_ticket_keys() {
+    run(async {
+        let first: Configure = |server| server.reset_key(&[1; 32]);
+        let again: Configure =
+            |server| server.reset_key(&[1; 32]).ticket_keys(TicketKeys::new(&[3; 32]));
+        assert_eq!(end_after(first, again).await, Some(ConnectionError::Reset));
+        let other: Configure = |server| server.reset_key(&[2; 32]);
+        assert_eq!(end_after(first, other).await, None);
     });
 }

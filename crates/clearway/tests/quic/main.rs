@@ -12,6 +12,7 @@ mod migration;
 mod path_mtu;
 mod qlog;
 mod quic_lb;
+mod reconfiguring;
 mod shards;
 mod sockets;
 mod streams;

@@ -3,10 +3,13 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::support::{Pair, loopback, run};
+use clearway::wire::TransportErrorCode;
 use clearway::{
-    Endpoint, Observation, Observer, ServerConfig, Side, TicketKeys, Timestamp, TransportConfig,
+    ConnectError, ConnectionError, Endpoint, Observation, Observer, ServerConfig, Side, TicketKeys,
+    Timestamp, TransportConfig,
 };
 
 /// Records whether the client's connection went through a Retry, which the server then states in
@@ -77,5 +80,28 @@ fn a_token_is_valid_at_every_shard() {
             pair.client = Endpoint::client(loopback()).unwrap();
             assert!(!connect(&mut pair, &token).await.0, "a token of another shard");
         }
+    });
+}
+
+#[test]
+fn tokens_expire_after_their_lifetime() {
+    run(async {
+        // A client that was validated an instant ago has to be validated again.
+        let mut pair = Pair::with(TransportConfig::default(), |server: ServerConfig| {
+            server.retry_above(0).address_token_lifetime(Duration::ZERO)
+        });
+        let (_, token) = connect(&mut pair, &[]).await;
+        assert!(connect(&mut pair, &token).await.0, "the token has expired");
+
+        // No client can answer a Retry in time.
+        let pair = Pair::with(TransportConfig::default(), |server: ServerConfig| {
+            server.retry_above(0).retry_token_lifetime(Duration::ZERO)
+        });
+        let error = pair.connecting().await.unwrap_err();
+        let ConnectError::Lost(ConnectionError::ConnectionClosed { error_code, .. }) = &error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*error_code, TransportErrorCode::INVALID_TOKEN);
     });
 }

@@ -362,7 +362,7 @@ impl Endpoint {
     }
 
     /// Returns the number of streams (bidirectional, unidirectional) that this endpoint may open.
-    pub const fn stream_limits(&self) -> (u64, u64) {
+    pub const fn stream_counts(&self) -> (u64, u64) {
         (self.limits.max_streams_bidi, self.limits.max_streams_uni)
     }
 

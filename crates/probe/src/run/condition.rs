@@ -45,7 +45,7 @@ impl Driver {
                 endpoint.stream(*stream).is_some_and(|stream| stream.is_finished())
             }
             Condition::CanOpenStreams { way, count } => {
-                let (bidi, uni) = endpoint.stream_limits();
+                let (bidi, uni) = endpoint.stream_counts();
                 let limit = match way {
                     Way::Bidi => bidi,
                     Way::Uni => uni,
