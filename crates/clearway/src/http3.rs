@@ -26,6 +26,7 @@ mod driver;
 mod early;
 mod error;
 mod exchanges;
+mod extent;
 #[cfg(test)]
 mod faces_tests;
 mod handler;

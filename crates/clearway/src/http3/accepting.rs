@@ -258,7 +258,8 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     exchange.handles = 2;
     let send = SendBody::of_response(shared.clone(), key);
     let responder = Responder::new(send, request.method().clone(), remote_address, established);
-    let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
+    let extent = exchange.extent_of_request(&request);
+    let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false), extent);
     Taken { request: Some((request.map(|()| body), responder)), has_more, has_ended }
 }
 

@@ -250,7 +250,13 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.trailers.is_none() && self.length() == Some(0)
+        self.trailers.is_none()
+            && match &self.content {
+                Content::Empty => true,
+                Content::Full(content) => content.is_empty(),
+                // Trailers may follow even if there is no content.
+                Content::Streamed(body) => body.is_end_stream(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -404,6 +410,10 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.0.as_mut().poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

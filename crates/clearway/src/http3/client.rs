@@ -9,6 +9,7 @@ use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 
 use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
@@ -158,7 +159,7 @@ impl Client {
         request: Request<B>,
     ) -> Result<(PendingResponse, Repetition), Error> {
         let request = request.map(Into::into);
-        let is_harmless = request.method().is_safe() && request.body().length() == Some(0);
+        let is_harmless = request.method().is_safe() && request.body().is_end_stream();
         if !is_harmless || !self.may_be_early() {
             return Ok((self.start(request)?, None));
         }
@@ -345,8 +346,8 @@ impl PendingResponse {
     /// Fails if the request could not be sent, the response is malformed or was abandoned, or the
     /// connection ended.
     pub async fn response(self) -> Result<Response<RecvBody>, Error> {
-        let response = poll_fn(|context| self.0.poll_response(context)).await?;
-        Ok(response.map(|()| RecvBody::new(self.0)))
+        let (response, extent) = poll_fn(|context| self.0.poll_response(context)).await?;
+        Ok(response.map(|()| RecvBody::new(self.0, extent)))
     }
 }
 

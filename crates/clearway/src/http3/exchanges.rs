@@ -220,6 +220,8 @@ pub(super) struct Exchange {
     /// Whether the exchange is a tunnel (CONNECT). The content of a tunnel counts as complete at
     /// any time, since a client may send nothing.
     pub(super) is_tunnel: bool,
+    /// Whether the response has no content because its request is HEAD.
+    pub(super) is_head: bool,
     /// Whether the exchange is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
     /// Whether the client is still waiting for 100 (Continue) before it sends content (RFC 9110
@@ -257,7 +259,8 @@ impl Exchange {
             stream,
             handles: if is_queued { 0 } else { 2 },
             is_changed: false,
-            is_tunnel: false,
+            is_tunnel: request.method() == Method::CONNECT,
+            is_head: request.method() == Method::HEAD,
             expects_continue: false,
             has_response: false,
             is_queued,
@@ -279,9 +282,8 @@ impl Exchange {
     /// Creates an exchange for a request received on `stream` (server). No task has a handle to it
     /// yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
-        let is_tunnel = request.method() == Method::CONNECT;
         let expects_continue = expects_continue(&request);
-        Self { is_tunnel, expects_continue, ..Self::new(Some(stream), request, totals) }
+        Self { expects_continue, ..Self::new(Some(stream), request, totals) }
     }
 
     /// Sends 100 (Continue) if the client expects it and the response has not begun. Called when a

@@ -5,6 +5,7 @@ use core::task::Waker;
 use http_body::{Frame, SizeHint};
 use tokio::io::AsyncWrite;
 
+use super::super::extent::Extent;
 use super::super::recv_body::ReceiveEnd;
 use super::super::{Body, RecvBody, SendBody};
 use super::*;
@@ -175,7 +176,7 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     assert_eq!(locks() - before, 1);
     assert!(matches!(shared.lock().app.all[key].send.buffer.state(), SendState::Finishing));
 
-    let mut receive = RecvBody::new(ReceiveEnd::new(shared.clone(), key, true));
+    let mut receive = RecvBody::new(ReceiveEnd::new(shared.clone(), key, true), Extent::default());
     shared.act(|state, _| {
         state.app.all[key].receive.buffer.push(Bytes::from_static(b"content"));
     });

@@ -1,5 +1,6 @@
 //! Tests that tasks and handlers behave in the same way: each test runs with both as the server.
 
+mod bodies;
 mod early;
 mod endings;
 mod exchanges;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use clearway_http3::{Code, Priority};
 use http::{HeaderMap, Response};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::exchanges::{Effects, Exchange, Head, Interim, Shared, State};
+use super::extent::Extent;
 use super::send_body::set_priority;
 use super::{Datagrams, Error};
 
@@ -34,15 +35,26 @@ use super::{Datagrams, Error};
 ///
 /// If the client expects 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server
 /// sends that response when a task first waits for content, unless the final response has begun.
+///
+/// As an [`http_body::Body`], it has an exact size if the message states its length, must not have
+/// content, or has arrived completely. [`is_end_stream`](http_body::Body::is_end_stream) is true
+/// from the start if the message has ended with its header section.
 pub struct RecvBody {
-    end: ReceiveEnd,
+    /// The receiving half of the exchange; `None` for an [empty](Self::empty) body.
+    end: Option<ReceiveEnd>,
     chunks: VecDeque<Bytes>,
-    is_complete: bool,
+    extent: Extent,
 }
 
 impl RecvBody {
-    pub(super) fn new(end: ReceiveEnd) -> Self {
-        Self { end, chunks: VecDeque::new(), is_complete: false }
+    /// Creates a body without content that belongs to no message, for example to take the body out
+    /// of a request.
+    pub fn empty() -> Self {
+        Self { end: None, chunks: VecDeque::new(), extent: Extent::EMPTY }
+    }
+
+    pub(super) fn new(end: ReceiveEnd, extent: Extent) -> Self {
+        Self { end: Some(end), chunks: VecDeque::new(), extent }
     }
 
     /// Waits for the next piece of content. Returns `None` when the message is complete.
@@ -55,17 +67,18 @@ impl RecvBody {
 
     /// Polls for the next content, like [`chunk`](Self::chunk).
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        if let Some(chunk) = self.chunks.pop_front() {
-            return Poll::Ready(Some(Ok(chunk)));
+        if self.chunks.is_empty()
+            && !self.extent.is_complete
+            && let Some(end) = &self.end
+            && let Err(error) = ready!(end.poll_take(context, &mut self.chunks, &mut self.extent))
+        {
+            return Poll::Ready(Some(Err(error)));
         }
-        if self.is_complete {
-            return Poll::Ready(None);
+        let chunk = self.chunks.pop_front();
+        if let Some(chunk) = &chunk {
+            self.extent.subtract(chunk.len());
         }
-        match ready!(self.end.poll_take(context, &mut self.chunks)) {
-            Ok(is_over) => self.is_complete = is_over,
-            Err(error) => return Poll::Ready(Some(Err(error))),
-        }
-        Poll::Ready(self.chunks.pop_front().map(Ok))
+        Poll::Ready(chunk.map(Ok))
     }
 
     /// Waits for the entire content, and returns it.
@@ -94,24 +107,43 @@ impl RecvBody {
         while let Some(chunk) = self.chunk().await {
             chunk?;
         }
-        Ok(self.end.take_trailers())
+        Ok(self.take_trailers())
     }
 
-    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
+        let has_trailers = core::mem::take(&mut self.extent.has_trailers);
+        self.end.as_ref().filter(|_| has_trailers)?.take_trailers()
+    }
+
+    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297). Those of an
+    /// [empty](Self::empty) body fail with [`Error::Cancelled`].
     pub fn datagrams(&self) -> Datagrams {
-        self.end.datagrams()
+        match &self.end {
+            Some(end) => end.datagrams(),
+            None => Datagrams::new(&Shared::new(None), 0),
+        }
     }
 
     /// Changes the priority of the exchange (RFC 9218). A client requests the change from the
     /// server; a server applies it.
     pub fn set_priority(&self, priority: Priority) {
-        self.end.set_priority(priority);
+        if let Some(end) = &self.end {
+            end.set_priority(priority);
+        }
     }
 
     /// Asks the peer to stop sending, with this error code (STOP_SENDING).
     pub fn stop(mut self, code: Code) {
         self.chunks.clear();
-        self.end.cancel(code);
+        if let Some(end) = &mut self.end {
+            end.cancel(code);
+        }
+    }
+}
+
+impl Default for RecvBody {
+    fn default() -> Self {
+        Self::empty()
     }
 }
 
@@ -126,6 +158,7 @@ impl AsyncRead for RecvBody {
         let part = chunk.split_to(chunk.len().min(buffer.remaining()));
         buffer.put_slice(&part);
         if chunk.has_remaining() {
+            self.extent.add(chunk.len());
             self.chunks.push_front(chunk);
         }
         Poll::Ready(Ok(()))
@@ -142,15 +175,31 @@ impl http_body::Body for RecvBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let frame = match ready!(self.poll_chunk(context)) {
             Some(chunk) => Some(chunk.map(Frame::data)),
-            None => self.end.take_trailers().map(|trailers| Ok(Frame::trailers(trailers))),
+            None => self.take_trailers().map(|trailers| Ok(Frame::trailers(trailers))),
         };
         Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let Extent { is_complete, has_trailers, .. } = self.extent;
+        self.chunks.is_empty() && is_complete && !has_trailers
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.extent.remaining {
+            Some(remaining) => SizeHint::with_exact(remaining),
+            None => {
+                let mut hint = SizeHint::new();
+                hint.set_lower(self.chunks.iter().map(|chunk| chunk.len() as u64).sum());
+                hint
+            }
+        }
     }
 }
 
 impl core::fmt::Debug for RecvBody {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("RecvBody").field("is_complete", &self.is_complete).finish_non_exhaustive()
+        f.debug_struct("RecvBody").field("extent", &self.extent).finish_non_exhaustive()
     }
 }
 
@@ -166,16 +215,20 @@ impl ReceiveEnd {
         Self { shared, key, is_client }
     }
 
-    /// Moves all received data into the empty `chunks`. Returns whether this completes the message.
+    /// Moves all received data into the empty `chunks`, and updates `extent` if this completes the
+    /// message.
     fn poll_take(
         &self,
         context: &Context<'_>,
         chunks: &mut VecDeque<Bytes>,
-    ) -> Poll<Result<bool, Error>> {
+        extent: &mut Extent,
+    ) -> Poll<Result<(), Error>> {
         self.shared.act(|state, effects| {
             let exchange = state.app.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             let taken = exchange.receive.poll_take(context, effects, chunks);
-            let is_over = matches!(exchange.receive.buffer.end(), Some(Ok(())));
+            if taken.is_ready() {
+                exchange.receive.note_end(extent, chunks);
+            }
             let asks = taken.is_pending() && exchange.ask_for_content();
             let has_more = matches!(taken, Poll::Ready(Ok(true)));
             exchange.expects_continue &= taken.is_pending();
@@ -183,7 +236,7 @@ impl ReceiveEnd {
                 state.change(self.key);
                 effects.wake_shard();
             }
-            taken.map_ok(|_| is_over && !has_more)
+            taken.map_ok(|_| ())
         })
     }
 
@@ -213,10 +266,15 @@ impl ReceiveEnd {
 
     /// Returns the final response's header section, once it has arrived. Interim responses are
     /// skipped.
-    pub(super) fn poll_response(&self, context: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
+    pub(super) fn poll_response(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<(Response<()>, Extent), Error>> {
         self.poll_head(context, |exchange| {
             exchange.receive.informational = Interim::default();
-            exchange.take_response()
+            let response = exchange.take_response()?;
+            let extent = exchange.extent_of_response(&response);
+            Some((response, extent))
         })
     }
 

@@ -1,5 +1,7 @@
 //! Like [`crate::wakes_tests`], for HTTP/3 tasks.
 
+mod bodies;
+
 use core::future::poll_fn;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -47,7 +47,11 @@ fn interim() -> Response<()> {
 
 fn ok(path: &str) -> Response<()> {
     let response = Response::builder();
-    let response = if path == "/short" { response.header(CONTENT_LENGTH, 100) } else { response };
+    let response = match path {
+        "/short" => response.header(CONTENT_LENGTH, 100),
+        "/sized" | "/bare" => response.header(CONTENT_LENGTH, "content".len()),
+        _ => response,
+    };
     response.body(()).unwrap()
 }
 
@@ -205,8 +209,8 @@ impl Answers {
         let received = self.records.lock().unwrap()[path].content.clone();
         let content = content(path, received, stream.priority());
         let trailers = (path == "/trailers").then(trailers);
-        let source = Source([content].into(), trailers);
-        let _ = stream.respond(&ok(path), Some(Box::new(source)));
+        let source: Box<dyn BodySource> = Box::new(Source([content].into(), trailers));
+        let _ = stream.respond(&ok(path), Some(source).filter(|_| path != "/bare"));
     }
 }
 
