@@ -36,6 +36,7 @@ mod responder;
 mod send_body;
 mod server;
 mod tasks;
+mod tunnel;
 #[cfg(test)]
 mod wakes_tests;
 
@@ -56,3 +57,4 @@ pub use recv_body::RecvBody;
 pub use responder::Responder;
 pub use send_body::{AbortHandle, SendBody};
 pub use server::Server;
+pub use tunnel::{OnTunnel, Tunnel, TunnelRefused, TunnelRequest};

@@ -31,10 +31,12 @@ pub(crate) enum Signal {
     DatagramOutcomes,
     /// The path has changed, or a migration has failed.
     Path,
+    /// A client can make requests that need not wait.
+    Requests,
 }
 
 impl Signal {
-    pub(super) const COUNT: usize = 7;
+    pub(super) const COUNT: usize = 8;
     const ALL: [Self; Self::COUNT] = [
         Self::Connection,
         Self::Bidirectional,
@@ -43,6 +45,7 @@ impl Signal {
         Self::DatagramRoom,
         Self::DatagramOutcomes,
         Self::Path,
+        Self::Requests,
     ];
 }
 

@@ -88,12 +88,12 @@ impl Client {
         endpoint
             .connect_application(config, remote, server_name, application, on_failure)
             .map_err(Error::Config)?;
-        Self::ready(shared, config.early_data).await
+        Self::established(shared, config.early_data).await
     }
 
     /// Waits until requests can be made or, if early data is requested and possible, until requests
     /// can be sent early.
-    async fn ready(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
+    async fn established(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
         if offers_early_data
             && poll_fn(|context| client.shared().poll_early(context)).await?.is_some()
@@ -223,9 +223,44 @@ impl Client {
         let state = &mut *shared.lock();
         state.check_open()?;
         let key = state.app.all.insert(Exchange::request(request, &state.app.totals));
+        state.app.begun = state.app.begun.saturating_add(1);
         state.change(key);
         let end = ReceiveEnd::new(shared.clone(), key, true);
         Ok((SendBody::of_request(shared.clone(), key), PendingResponse(end)))
+    }
+
+    /// Waits until a request would not have to wait for a stream: all requests that were made have
+    /// been sent.
+    ///
+    /// Without this, any number of requests can be made, which then [wait](Self::waiting). If
+    /// several tasks wait, up to 64 continue at a time, and so may exceed what the server allows by
+    /// that number.
+    ///
+    /// # Errors
+    /// Returns [`Error::GoingAway`] or the error that ended the connection.
+    ///
+    /// # Cancel safety
+    /// The future can be dropped at any time.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let ready = self.shared().wait(Signal::Requests, |state| {
+            let outcome = state.check_open();
+            state.app.awaits_readiness |= outcome.is_ok() && !state.is_ready();
+            (outcome.is_err() || state.is_ready()).then_some(outcome)
+        });
+        ready.await
+    }
+
+    /// Returns whether [`ready`](Self::ready) would return at once.
+    pub fn is_ready(&self) -> bool {
+        let state = self.shared().lock();
+        state.is_ready() || state.check_open().is_err()
+    }
+
+    /// Returns how many requests wait to be sent, because the server allows no more streams or the
+    /// handshake is not complete.
+    pub fn waiting(&self) -> usize {
+        let app = &self.shared().lock().app;
+        app.waiting.len().saturating_add(app.begun)
     }
 
     /// Returns the server's current address.

@@ -14,11 +14,15 @@ use slab::Slab;
 
 use super::Error;
 use super::datagram_queues::ExchangeDatagrams;
-use crate::bridge::{self, AppState, ReceiveBuffer, SendBuffer, SendState, Total};
+use crate::bridge::{self, AppState, ReceiveBuffer, SendBuffer, SendState, Signal, Total};
 
 pub(super) type Shared = bridge::Shared<Exchanges>;
 pub(super) type State = bridge::State<Exchanges>;
 pub(super) type Effects = bridge::Effects<Exchanges>;
+
+/// Maximum number of requests that are made before the shard has checked whether the peer allows
+/// streams for them, when tasks wait for [readiness](super::Client::ready).
+const BURST: usize = 64;
 
 /// The exchanges of one connection, and how the connection should end.
 #[derive(Default)]
@@ -28,6 +32,11 @@ pub(super) struct Exchanges {
     pub(super) by_stream: StreamKeys,
     /// Keys of requests that wait until the peer allows another stream (client).
     pub(super) waiting: VecDeque<usize>,
+    /// Number of requests that tasks have made since the shard last processed the connection
+    /// (client).
+    pub(super) begun: usize,
+    /// Set if a task waits until requests can be made without waiting (client).
+    pub(super) awaits_readiness: bool,
     /// Keys of requests that no task has accepted yet (server).
     pub(super) incoming: VecDeque<usize>,
     /// Set if the connection is gone, but requests are still waiting to be accepted (server).
@@ -194,6 +203,19 @@ impl State {
             Some(error) => Err(error.clone()),
             None if self.app.is_going_away || self.app.is_finishing => Err(Error::GoingAway),
             None => Ok(()),
+        }
+    }
+
+    /// Returns whether another request would not have to wait for a stream, as far as is known.
+    pub(super) fn is_ready(&self) -> bool {
+        self.app.waiting.is_empty() && self.app.begun < BURST
+    }
+
+    /// Wakes the tasks that wait until requests can be made, if they can be made now.
+    pub(super) fn announce_readiness(&mut self, effects: &mut Effects) {
+        if self.app.awaits_readiness && (self.is_ready() || self.check_open().is_err()) {
+            self.app.awaits_readiness = false;
+            effects.signal(Signal::Requests);
         }
     }
 

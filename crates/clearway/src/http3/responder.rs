@@ -148,7 +148,9 @@ impl Responder {
         let is_bodiless = self.method == Method::HEAD
             || status == StatusCode::NO_CONTENT
             || status == StatusCode::NOT_MODIFIED;
-        self.send.set_bodiless(is_bodiless);
+        // A successful response to CONNECT opens a tunnel, whatever its status.
+        let opens_tunnel = self.method == Method::CONNECT && status.is_success();
+        self.send.set_bodiless(is_bodiless && !opens_tunnel);
         self.send
     }
 

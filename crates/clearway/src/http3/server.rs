@@ -124,6 +124,9 @@ impl Server {
     /// [`Endpoint::failure`] then returns the reason if the server failed. If a client cancels its
     /// request, or its connection is lost, the future of `service` is dropped at its next await.
     /// Responses that fail are [reported](Self::on_error).
+    ///
+    /// # Panics
+    /// Panics if it is called outside a tokio runtime.
     pub async fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -155,9 +158,28 @@ impl Server {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Into<Body> + Send + 'static,
     {
-        let runtime = Runtime::current();
-        let answer = move |request, responder| answer(service.clone(), request, responder);
-        self.accepting.answer_with(answering(runtime, answer));
+        self.respond_on_shards(move |request, responder| {
+            answer(service.clone(), request, responder)
+        })
+        .await;
+    }
+
+    /// Like [`serve_on_shards`](Self::serve_on_shards), but `respond` also gets the [`Responder`],
+    /// with which it sends the response itself.
+    ///
+    /// The future is not dropped if the client cancels its request: await
+    /// [`Responder::cancelled`] concurrently with work that is then useless. While the future waits
+    /// before it responds, the request counts against the client's limit on open streams, which
+    /// bounds how many futures there are for a connection.
+    ///
+    /// # Cancel safety
+    /// If this future is dropped, the server still responds to requests until it is shut down.
+    pub async fn respond_on_shards<R, F>(&self, respond: R)
+    where
+        R: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.accepting.answer_with(answering(Runtime::current(), respond));
         // Handles the requests that arrived earlier.
         while let Some((request, responder)) = self.accept().await {
             self.accepting.spawn(request, responder);

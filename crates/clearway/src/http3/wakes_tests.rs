@@ -1,6 +1,8 @@
 //! Like [`crate::wakes_tests`], for HTTP/3 tasks.
 
 mod bodies;
+mod readiness;
+mod tunnels;
 
 use core::future::poll_fn;
 use std::collections::VecDeque;

@@ -12,6 +12,7 @@ mod in_shard;
 mod malformed;
 mod memory;
 mod on_shards;
+mod readiness;
 mod settings;
 mod shutdown;
 mod slow_readers;

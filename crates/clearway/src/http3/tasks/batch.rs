@@ -155,6 +155,7 @@ impl AppTurn for Batch<'_> {
             }
             self.give_up(key, &Error::GoingAway);
         }
+        self.state.announce_readiness(self.effects);
     }
 
     fn permitted(&mut self, turn: &mut Turn<'_>, streams: &[u64]) {
@@ -179,8 +180,10 @@ impl AppTurn for Batch<'_> {
             self.state.app.retire(key);
         }
         *self.changed = changed;
+        self.state.app.begun = 0;
         self.share_returned_credit(turn);
         self.open_waiting(turn);
+        self.state.announce_readiness(self.effects);
     }
 
     fn timeouts(&self) -> Option<Timeouts> {
