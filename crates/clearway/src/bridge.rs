@@ -99,8 +99,8 @@ pub(crate) struct State<F: AppState> {
     /// The application error code and reason of a close that a task has requested and the shard has
     /// not carried out yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
-    /// Path events and migrations, as tasks see them.
-    paths: PathState,
+    /// Path events and migrations, as tasks see them. Most connections have none.
+    paths: Option<Box<PathState>>,
     /// The task that waits for the connection to be established.
     connecting: WakerSlot,
     /// Streams or exchanges that tasks have changed and the shard has yet to process.
@@ -378,9 +378,15 @@ impl<F: AppState> State<F> {
         is_new
     }
 
+    /// Returns the results of the handshake, or what is known of them while early data can be
+    /// exchanged.
+    pub(crate) fn known(&self) -> Option<&Arc<Established>> {
+        self.established.as_ref().or(self.early.as_ref())
+    }
+
     /// Returns whether application data can be exchanged.
     pub(crate) fn is_usable(&self) -> bool {
-        self.established.is_some() || self.early.is_some()
+        self.known().is_some()
     }
 
     /// Marks a stream or exchange as changed, so that the shard processes it.
@@ -445,7 +451,7 @@ impl<F: AppState> Default for State<F> {
             remote_address: None,
             statistics: None,
             close: None,
-            paths: PathState::default(),
+            paths: None,
             connecting: WakerSlot::default(),
             changed: Vec::new(),
             app: F::default(),
@@ -454,7 +460,7 @@ impl<F: AppState> Default for State<F> {
 }
 
 impl Established {
-    fn new(connection: &Connection) -> Self {
+    pub(crate) fn new(connection: &Connection) -> Self {
         let session = connection.session();
         Self {
             side: connection.side(),

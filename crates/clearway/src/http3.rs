@@ -12,6 +12,10 @@
 //! 9220), whose bytes are the content of the request and of its response, and which can carry
 //! [`Datagrams`] (RFC 9297).
 //!
+//! A server's requests have their [`Peer`] as an extension, which leads to the
+//! [`ConnectionHandle`]. For frameworks, [`RecvBody`] is an [`http_body::Body`], and an
+//! [`OnTunnel`] lets a service that returns responses open tunnels.
+//!
 //! Every future and every handle can be dropped at any point. If a handle is dropped before its
 //! message is complete, the exchange is canceled, and the peer gets H3_REQUEST_CANCELLED: a partial
 //! message never looks complete.
@@ -51,6 +55,7 @@ pub use datagrams::Datagrams;
 pub use driver::{PROTOCOL, Timeouts};
 pub use early::Early;
 pub use error::Error;
+pub use exchanges::{ConnectionHandle, Peer};
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
 pub use listener::ResponseFailure;
 pub use recv_body::RecvBody;

@@ -55,7 +55,8 @@ where
     ) {
         self.act(|state, effects| match started {
             Ok(Migration { socket, local, .. }) if state.error.is_none() => {
-                state.paths.moving = Some(Moving { socket, local, reply });
+                let moving = Moving { socket, local, reply };
+                state.paths.get_or_insert_default().moving = Some(moving);
             }
             Ok(_) | Err(MigrateFailure::Refused(MigrationError::Closed)) => {
                 effects.reply_migrated(reply, Err(MigrateError::ConnectionEnded));
@@ -77,13 +78,13 @@ impl<F: AppState> State<F> {
             }
             Event::Migrated { socket, remote } => {
                 self.remote_address = Some(remote);
-                if let Some(Moving { local, reply, .. }) = self.paths.take_moving(socket) {
+                if let Some(Moving { local, reply, .. }) = self.take_moving(socket) {
                     effects.reply_migrated(reply, Ok(local));
                 }
                 PathEvent::Migrated { remote }
             }
             Event::MigrationFailed { socket, remote, reason } => {
-                if let Some(Moving { reply, .. }) = self.paths.take_moving(socket) {
+                if let Some(Moving { reply, .. }) = self.take_moving(socket) {
                     effects.reply_migrated(reply, Err(MigrateError::Failed(reason)));
                 }
                 PathEvent::MigrationFailed { remote, reason }
@@ -93,30 +94,30 @@ impl<F: AppState> State<F> {
             Event::PreferredAddressIgnored(reason) => PathEvent::PreferredAddressIgnored(reason),
             _ => return,
         };
-        if self.paths.events.len() >= MAX_PATH_EVENTS {
-            self.paths.events.pop_front();
+        let events = &mut self.paths.get_or_insert_default().events;
+        if events.len() >= MAX_PATH_EVENTS {
+            events.pop_front();
         }
-        self.paths.events.push_back(event);
+        events.push_back(event);
         effects.signal(Signal::Path);
     }
 
     /// Removes and returns the oldest queued event.
     pub(crate) fn next_path_event(&mut self) -> Option<PathEvent> {
-        self.paths.events.pop_front()
+        self.paths.as_mut()?.events.pop_front()
     }
 
     /// Fails a migration in progress, since the connection has ended.
     pub(super) fn fail_migration(&mut self, effects: &mut Effects<F>) {
-        if let Some(Moving { reply, .. }) = self.paths.moving.take() {
+        let moving = self.paths.as_mut().and_then(|paths| paths.moving.take());
+        if let Some(Moving { reply, .. }) = moving {
             effects.reply_migrated(reply, Err(MigrateError::ConnectionEnded));
         }
     }
-}
 
-impl PathState {
     /// Removes and returns the migration to `socket`, since it has ended.
     fn take_moving(&mut self, socket: SocketIndex) -> Option<Moving> {
-        self.moving.take_if(|moving| moving.socket == socket)
+        self.paths.as_mut()?.moving.take_if(|moving| moving.socket == socket)
     }
 }
 

@@ -1,10 +1,12 @@
 //! A server's connections, and the requests on them that no task has accepted yet.
 
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use clearway_units::Random;
 use http::Request;
 use slab::Slab;
 
@@ -12,11 +14,15 @@ use super::answering::Answer;
 use super::exchanges::{Head, Shared};
 use super::listener::{Listener, ResponseFailure};
 use super::recv_body::ReceiveEnd;
-use super::{RecvBody, Responder, SendBody, Timeouts};
+use super::{ConnectionHandle, RecvBody, Responder, SendBody, Timeouts};
 
 /// Maximum number of ended connections with requests that wait to be accepted; the requests of
 /// additional ended connections are discarded.
 const MAX_ENDED: usize = 1024;
+
+/// Fraction by which the maximum age of a connection varies, so that the clients of a server do not
+/// reconnect at the same time.
+const JITTER: f64 = 0.1;
 
 /// The connections of one server.
 pub(super) struct Accepting {
@@ -31,6 +37,8 @@ pub(super) struct Accepting {
     discard_limit: AtomicU64,
     /// See [`Server::with_timeouts`](super::Server::with_timeouts).
     timeouts: OnceLock<Timeouts>,
+    /// See [`Server::max_connection_age`](super::Server::max_connection_age).
+    max_age: OnceLock<Duration>,
 }
 
 /// See [`Server::on_error`](super::Server::on_error).
@@ -48,6 +56,7 @@ impl Default for Accepting {
             on_error: OnceLock::new(),
             discard_limit: AtomicU64::new(DISCARD_LIMIT),
             timeouts: OnceLock::new(),
+            max_age: OnceLock::new(),
         }
     }
 }
@@ -116,8 +125,13 @@ impl Accepting {
         self.lock().is_closing
     }
 
-    /// Adds a connection.
-    pub(super) fn register(self: &Arc<Self>, shared: Arc<Shared>) -> Box<dyn Listener> {
+    /// Adds a connection. `random` varies its maximum age.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        shared: Arc<Shared>,
+        random: &mut Random,
+    ) -> Box<dyn Listener> {
+        let max_age = self.max_age.get().map(|age| vary(*age, random));
         let mut connections = self.lock();
         {
             let app = &mut shared.lock().app;
@@ -125,7 +139,17 @@ impl Accepting {
             app.discard_limit = self.discard_limit.load(Ordering::Relaxed);
         }
         let key = connections.all.insert(shared);
-        Box::new(Registration { accepting: self.clone(), key })
+        Box::new(Registration { accepting: self.clone(), key, max_age })
+    }
+
+    /// Returns handles to the connections that are established.
+    pub(super) fn connections(&self) -> Vec<ConnectionHandle> {
+        let peer = |shared: Arc<Shared>| shared.lock().peer(&shared);
+        self.all().into_iter().filter_map(peer).filter_map(|peer| peer.connection()).collect()
+    }
+
+    fn all(&self) -> Vec<Arc<Shared>> {
+        self.lock().all.iter().map(|(_, shared)| shared.clone()).collect()
     }
 
     /// Responds to requests with `answer` from now on, on the threads of their shards.
@@ -148,6 +172,12 @@ impl Accepting {
     pub(super) fn set_timeouts(&self, timeouts: Timeouts) {
         // Only the first timeouts are used.
         let _ = self.timeouts.set(timeouts);
+    }
+
+    /// Limits the age of new connections.
+    pub(super) fn set_max_age(&self, age: Duration) {
+        // Only the first limit is used.
+        let _ = self.max_age.set(age);
     }
 
     /// Starts the task that responds to a request, if `answer_with` was called; otherwise the
@@ -203,13 +233,12 @@ impl Accepting {
     /// Makes every connection complete the exchanges in progress and close. If `reject` is set,
     /// requests that no task has accepted are rejected.
     pub(super) fn close(&self, reject: bool) {
-        let (all, wakers) = {
+        let wakers = {
             let mut connections = self.lock();
             connections.is_closing = true;
-            let all: Vec<_> = connections.all.iter().map(|(_, shared)| shared.clone()).collect();
-            (all, core::mem::take(&mut connections.wakers))
+            core::mem::take(&mut connections.wakers)
         };
-        for shared in all {
+        for shared in self.all() {
             shared.act(|state, effects| {
                 state.app.is_finishing = true;
                 state.app.is_rejecting |= reject;
@@ -230,6 +259,12 @@ impl Accepting {
     }
 }
 
+/// Varies the maximum age of a connection by [`JITTER`].
+fn vary(age: Duration, random: &mut Random) -> Duration {
+    let factor = 1.0 + JITTER * (2.0 * random.fraction() - 1.0);
+    Duration::try_from_secs_f64(age.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+}
+
 /// The result of taking a request that no task has accepted.
 struct Taken {
     /// The oldest request.
@@ -241,9 +276,20 @@ struct Taken {
 
 /// Removes and returns a connection's oldest request that no task has accepted.
 fn take_request(shared: &Arc<Shared>) -> Taken {
+    let mut taken = take_head(shared);
+    if let Some((request, responder)) = &mut taken.request
+        && let Some(peer) = responder.peer()
+    {
+        // Allocates memory, so it is done without the lock.
+        request.extensions_mut().insert(peer.clone());
+    }
+    taken
+}
+
+/// Like [`take_request`], without the extensions.
+fn take_head(shared: &Arc<Shared>) -> Taken {
     let state = &mut *shared.lock();
-    let remote_address = state.remote_address;
-    let established = state.established.clone();
+    let peer = state.peer(shared);
     let app = &mut state.app;
     let key = app.incoming.pop_front();
     let has_more = !app.incoming.is_empty();
@@ -257,8 +303,8 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     exchange.is_queued = false;
     exchange.handles = 2;
     let send = SendBody::of_response(shared.clone(), key);
-    let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let extent = exchange.extent_of_request(&request);
+    let responder = Responder::new(send, request.method().clone(), peer);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false), extent);
     Taken { request: Some((request.map(|()| body), responder)), has_more, has_ended }
 }
@@ -267,6 +313,7 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
 struct Registration {
     accepting: Arc<Accepting>,
     key: usize,
+    max_age: Option<Duration>,
 }
 
 impl Listener for Registration {
@@ -276,6 +323,10 @@ impl Listener for Registration {
 
     fn timeouts(&self) -> Option<Timeouts> {
         self.accepting.timeouts.get().copied()
+    }
+
+    fn max_age(&self) -> Option<Duration> {
+        self.max_age
     }
 
     fn on_requests(&mut self, shared: &Arc<Shared>) {

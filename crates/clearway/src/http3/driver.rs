@@ -62,7 +62,8 @@ pub(super) struct Driver<F> {
 pub(super) struct Core {
     http3: Http3,
     undelivered: Undelivered,
-    is_connected: bool,
+    /// The time at which the handshake completed with HTTP/3 as the application protocol.
+    connected_at: Option<Timestamp>,
     has_said_goaway: bool,
     /// Whether [`Busy::refused`] contains any streams.
     has_refused: bool,
@@ -70,7 +71,8 @@ pub(super) struct Core {
     unasked_since: Option<Timestamp>,
     /// The time of the next check for streams without progress.
     next_stall_check: Option<Timestamp>,
-    /// The time at which to continue a shutdown that waits for the first request.
+    /// The time at which to begin a shutdown because of the connection's age, or to continue one
+    /// that waits for the first request.
     shutdown_at: Option<Timestamp>,
     postponed: PostponedClose,
     busy: OnDemand<Busy>,
@@ -133,7 +135,7 @@ impl<F> Driver<F> {
         let core = Core {
             http3: Http3::new(role, config, random),
             undelivered: Undelivered::default(),
-            is_connected: false,
+            connected_at: None,
             has_said_goaway: false,
             has_refused: false,
             unasked_since: None,
@@ -209,7 +211,7 @@ impl<O: AppTurn> Running<'_, O> {
         }
         self.app.begin(&mut self.turn);
         for event in fed.others {
-            self.app.path_event(event);
+            self.app.path_event(&mut self.turn, event);
         }
         self.deliver_datagrams();
         self.events();
@@ -230,7 +232,7 @@ impl<O: AppTurn> Running<'_, O> {
         let Self { turn, app, .. } = self;
         turn.core.unasked_since = Some(self.now);
         if turn.connection().session().application_protocol() == Some(PROTOCOL) {
-            turn.core.is_connected = true;
+            turn.core.connected_at = Some(self.now);
             return app.connected(turn);
         }
         self.close(Code::NO_ERROR, "this endpoint requires HTTP/3");
@@ -366,6 +368,7 @@ impl<O: AppTurn> Running<'_, O> {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
             self.close(Code::new(code.get()), reason);
         }
+        self.drain_if_old();
         match self.app.ending() {
             Ending::No => return,
             Ending::WhenIdle => {}
@@ -382,22 +385,32 @@ impl<O: AppTurn> Running<'_, O> {
         }
     }
 
+    /// Begins a graceful shutdown if the connection has reached its maximum age.
+    fn drain_if_old(&mut self) {
+        let Core { connected_at, shutdown_at, .. } = &mut *self.turn.core;
+        let due = connected_at.zip(self.app.max_age()).map(|(since, age)| since + age);
+        match due {
+            Some(due) if self.now >= due => self.app.drain(),
+            due => *shutdown_at = due,
+        }
+    }
+
     /// Announces to the peer that the connection is shutting down; a server does so in two steps
     /// (RFC 9114 §5.2). Returns whether all requests that will be accepted have arrived.
     fn has_shut_down(&mut self) -> bool {
         let Turn { core, streams, .. } = &mut self.turn;
         if core.http3.role() == Role::Server {
             core.shutdown_at = core.unasked_since.map(|since| since + FIRST_REQUEST);
-            if !core.is_connected || core.unasked_since.is_some() {
+            if core.connected_at.is_none() || core.unasked_since.is_some() {
                 // The client may already have completed the handshake and sent a request.
                 return false;
             }
         }
         if !core::mem::replace(&mut core.has_said_goaway, true) {
             // Before the handshake is complete, no message from the server can be in transit.
-            match core.is_connected {
-                true => core.http3.shutdown(streams),
-                false => core.http3.goaway(streams),
+            match core.connected_at {
+                Some(_) => core.http3.shutdown(streams),
+                None => core.http3.goaway(streams),
             }
         }
         core.http3.continue_shutdown(streams)

@@ -1,8 +1,13 @@
 //! The state shared between the tasks of one HTTP/3 connection and its shard: requests and their
 //! responses.
 
+mod peer;
+
+use core::net::IpAddr;
 use core::task::{Context, Poll};
+use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use bytes::Bytes;
 use clearway_http3::{Code, Priority};
@@ -15,6 +20,9 @@ use slab::Slab;
 use super::Error;
 use super::datagram_queues::ExchangeDatagrams;
 use crate::bridge::{self, AppState, ReceiveBuffer, SendBuffer, SendState, Signal, Total};
+
+pub(super) use peer::Addresses;
+pub use peer::{ConnectionHandle, Peer};
 
 pub(super) type Shared = bridge::Shared<Exchanges>;
 pub(super) type State = bridge::State<Exchanges>;
@@ -56,6 +64,14 @@ pub(super) struct Exchanges {
     /// Total number of bytes that all streams buffer.
     pub(super) totals: Totals,
     pub(super) wants_statistics: bool,
+    /// The client, as its requests refer to it, unless the connection is idle (server).
+    pub(super) peer: Option<Peer>,
+    /// The local IP address of the current path (server).
+    pub(super) local_ip: Option<IpAddr>,
+    /// The time at which the handshake was completed (server).
+    pub(super) connected_at: Option<Instant>,
+    /// The time after the handshake at which to shut the connection down (server).
+    pub(super) max_age: Option<Duration>,
     /// Number of bytes of a request to read and discard once no task reads it; then STOP_SENDING is
     /// sent.
     pub(super) discard_limit: u64,
@@ -125,6 +141,7 @@ impl AppState for Exchanges {
     fn compact(&mut self) {
         if self.all.is_empty() {
             self.all = Slab::new();
+            self.peer.take_if(|peer| peer.is_unused());
         }
         for (_, exchange) in &mut self.all {
             exchange.datagrams.compact();

@@ -4,6 +4,7 @@ mod bodies;
 mod early;
 mod endings;
 mod exchanges;
+mod peers;
 mod program;
 mod timeouts;
 
@@ -109,7 +110,7 @@ impl<C> Pair<C> {
                 accepting.add_shard();
                 timeouts.into_iter().for_each(|timeouts| accepting.set_timeouts(timeouts));
                 let shared = Shared::new(None);
-                let listener = accepting.register(shared.clone());
+                let listener = accepting.register(shared.clone(), &mut random);
                 let driver = Driver::server(shared.clone(), listener, http3(), &mut random);
                 let side: Side = (Box::new(driver), shared as Arc<dyn Wakes>);
                 (Some(accepting), side)

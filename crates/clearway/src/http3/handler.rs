@@ -15,8 +15,8 @@ use rustls::pki_types::CertificateDer;
 
 use self::app::{Handling, Responses};
 use self::outgoing::Outgoing;
-use super::Timeouts;
 use super::driver::{Driver, Turn, speaking, supported};
+use super::{Peer, Timeouts};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// Maximum number of bytes of content to pull from a source, or to read from the transport, in one
@@ -111,6 +111,18 @@ impl RequestStream<'_> {
     /// Returns the client's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.turn.connection().remote_address()
+    }
+
+    /// Returns the client, also after the connection has ended. Every request has it as an
+    /// extension.
+    pub fn peer(&mut self) -> Peer {
+        let Self { turn, responses, .. } = self;
+        responses.peer(turn.connection())
+    }
+
+    /// Returns the current statistics of the QUIC connection.
+    pub fn statistics(&self) -> Statistics {
+        self.turn.connection().statistics()
     }
 
     /// Returns the client's verified certificate chain, starting with its own certificate.

@@ -1,6 +1,7 @@
 //! Notifications from connections to their server.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::exchanges::Shared;
@@ -14,6 +15,9 @@ pub(super) trait Listener: Send {
 
     /// Returns the limits on how long clients may go without making progress.
     fn timeouts(&self) -> Option<Timeouts>;
+
+    /// Returns the time after the handshake at which to shut the connection down.
+    fn max_age(&self) -> Option<Duration>;
 
     /// Called when requests are waiting in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);

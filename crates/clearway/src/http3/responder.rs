@@ -9,8 +9,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::body::Pump;
 use super::exchanges::Shared;
-use super::{Body, Datagrams, Error, SendBody};
-use crate::bridge::Established;
+use super::{Body, Datagrams, Error, Peer, SendBody};
 
 /// Sends the response to one request.
 ///
@@ -23,23 +22,23 @@ use crate::bridge::Established;
 pub struct Responder {
     send: SendBody,
     method: Method,
-    remote_address: Option<SocketAddr>,
-    established: Option<Arc<Established>>,
+    peer: Option<Peer>,
 }
 
 impl Responder {
-    pub(super) fn new(
-        send: SendBody,
-        method: Method,
-        remote_address: Option<SocketAddr>,
-        established: Option<Arc<Established>>,
-    ) -> Self {
-        Self { send, method, remote_address, established }
+    pub(super) fn new(send: SendBody, method: Method, peer: Option<Peer>) -> Self {
+        Self { send, method, peer }
     }
 
-    /// Returns the address that the client had when the connection was established.
+    /// Returns the client, which the request also has as an extension. Always `Some` for a request
+    /// of a [`Server`](super::Server).
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// Returns the client's current address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
-        self.remote_address
+        self.peer.as_ref().map(Peer::remote_address)
     }
 
     /// Returns the client's verified certificate chain, starting with its own certificate.
@@ -48,12 +47,12 @@ impl Responder {
     /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the
     /// client has one.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
-        self.established.as_ref()?.peer_certificates.as_deref()
+        self.peer.as_ref()?.identity()
     }
 
     /// Returns the server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
-        self.established.as_ref()?.server_name.as_deref()
+        self.peer.as_ref()?.server_name()
     }
 
     /// Returns the priority that the client has requested (RFC 9218), with the request or later;

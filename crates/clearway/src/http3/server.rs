@@ -1,5 +1,6 @@
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_http3::Config;
@@ -12,7 +13,7 @@ use super::accepting::Accepting;
 use super::answering::answering;
 use super::driver::{Driver, speaking, supported};
 use super::exchanges::Shared;
-use super::{Body, RecvBody, Responder, ResponseFailure, Timeouts};
+use super::{Body, ConnectionHandle, RecvBody, Responder, ResponseFailure, Timeouts};
 use crate::tasks::Runtime;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -88,6 +89,19 @@ impl Server {
     pub fn discard_limit(self, bytes: u64) -> Self {
         self.accepting.set_discard_limit(bytes);
         self
+    }
+
+    /// Shuts each new connection down gracefully at about this age, as
+    /// [`ConnectionHandle::drain`] does. The age varies by 10 %, so that clients do not reconnect
+    /// at the same time. Only the first call has an effect.
+    pub fn max_connection_age(self, age: Duration) -> Self {
+        self.accepting.set_max_age(age);
+        self
+    }
+
+    /// Returns handles to the connections that are established at the moment.
+    pub fn connections(&self) -> Vec<ConnectionHandle> {
+        self.accepting.connections()
     }
 
     /// Returns the server's endpoint, for its statistics.
@@ -259,7 +273,7 @@ impl Acceptor for Clients {
         let application: ApplicationFactory = Box::new(move |waker: ConnectionWaker| {
             let shared = Shared::new(None);
             shared.set_waker(waker);
-            let listener = accepting.register(shared.clone());
+            let listener = accepting.register(shared.clone(), &mut random);
             Box::new(Driver::server(shared, listener, config, &mut random))
         });
         Decision::Accept(Accept::new(application))

@@ -1,6 +1,7 @@
 //! Like [`crate::wakes_tests`], for HTTP/3 tasks.
 
 mod bodies;
+mod handles;
 mod readiness;
 mod tunnels;
 
@@ -65,13 +66,16 @@ fn transport() -> TransportConfig {
 
 impl Pair {
     fn new() -> Self {
+        Self::of(Arc::default())
+    }
+
+    fn of(server: Arc<Accepting>) -> Self {
         let config = Config { extended_connect: true, datagrams: true, ..Config::default() };
         let config = Arc::new(config);
         let mut random = Random::from_number(1);
-        let server = Arc::<Accepting>::default();
         server.add_shard();
         let [of_client, of_server] = [Shared::new(None), Shared::new(None)];
-        let listener = server.register(of_server.clone());
+        let listener = server.register(of_server.clone(), &mut random);
         let driver = Driver::client(of_client.clone(), config.clone(), &mut random);
         let client: Side = (Box::new(driver), of_client.clone() as Arc<dyn Wakes>);
         let driver = Driver::server(of_server.clone(), listener, config, &mut random);

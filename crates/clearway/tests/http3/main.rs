@@ -12,6 +12,7 @@ mod in_shard;
 mod malformed;
 mod memory;
 mod on_shards;
+mod peers;
 mod readiness;
 mod settings;
 mod shutdown;

@@ -1,5 +1,7 @@
 //! The interface between the HTTP/3 driver and an application.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use clearway_http3::{Code, Priority, StreamError};
 use clearway_transport::{Connection, Event, Statistics};
@@ -72,8 +74,8 @@ pub(in crate::http3) trait AppTurn {
     }
 
     /// Called for an event of the transport that does not belong to a stream.
-    fn path_event(&mut self, event: Event) {
-        let _ = event;
+    fn path_event(&mut self, turn: &mut Turn<'_>, event: Event) {
+        let _ = (turn, event);
     }
 
     /// Called when a request has arrived (server).
@@ -150,6 +152,14 @@ pub(in crate::http3) trait AppTurn {
         let _ = stream;
         false
     }
+
+    /// Returns the time after the handshake at which the connection should be shut down.
+    fn max_age(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Begins a graceful shutdown, since the connection has reached its maximum age.
+    fn drain(&mut self) {}
 
     /// Removes and returns the code and reason with which the application closes the connection.
     fn take_close(&mut self) -> Option<(VarInt, Bytes)> {

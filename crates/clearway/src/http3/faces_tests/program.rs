@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response};
 
 use super::super::accepting::Accepting;
 use super::super::{
-    Body, BodySource, Error, Handler, RecvBody, RequestStream, Responder, SendBody, Timeouts,
+    Body, BodySource, Error, Handler, Peer, RecvBody, RequestStream, Responder, SendBody, Timeouts,
 };
 use super::trailers;
 
@@ -26,6 +26,7 @@ pub(super) struct Record {
     /// The error codes with which requests were reset or responses stopped.
     pub(super) failed: Vec<Code>,
     pub(super) datagrams: Vec<Bytes>,
+    pub(super) peer: Option<Peer>,
 }
 
 /// The requests by their paths.
@@ -73,7 +74,7 @@ fn code(error: &Error) -> Option<Code> {
 pub(super) async fn serve(server: Arc<Accepting>, records: Records) {
     while let Some((request, responder)) = poll_fn(|context| server.poll_accept(context)).await {
         let path = request.uri().path().to_owned();
-        note(&records, &path, |_| {});
+        note(&records, &path, |record| record.peer = Peer::of(&request).cloned());
         let is_tunnel = request.method() == Method::CONNECT;
         let body = request.into_body();
         let task = Task { path, records: records.clone() };
@@ -217,7 +218,7 @@ impl Answers {
 impl Handler for Answers {
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
         let path = request.uri().path().to_owned();
-        note(&self.records, &path, |_| {});
+        note(&self.records, &path, |record| record.peer = Peer::of(&request).cloned());
         self.paths.insert(stream.id(), path.clone());
         match &*path {
             "/reset" => return stream.reset(Code::REQUEST_REJECTED),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use clearway_http3::{Code, StreamError};
-use clearway_transport::Statistics;
+use clearway_transport::{Connection, Event, Statistics};
 use http::{HeaderMap, Request};
 
 use super::super::driver::{App, AppTurn, EXCHANGE, Ending, Turn};
-use super::super::exchanges::{continue_response, expects_continue};
-use super::super::{Error, Timeouts};
+use super::super::exchanges::{Addresses, continue_response, expects_continue};
+use super::super::{Error, Peer, Timeouts};
 use super::outgoing::Outgoing;
 use super::{CHUNK, Handler, RequestStream};
 
@@ -25,9 +25,19 @@ pub(super) struct Responses {
     pub(super) bodies: BTreeMap<u64, Outgoing>,
     /// Whether to close the connection when the exchanges in progress are complete.
     pub(super) is_finishing: bool,
+    /// The client, as its requests refer to it, unless the connection is idle.
+    peer: Option<Peer>,
 }
 
 impl Responses {
+    /// Returns the client.
+    pub(super) fn peer(&mut self, connection: &Connection) -> Peer {
+        if connection.is_handshaking() {
+            return Peer::of_handler(connection);
+        }
+        self.peer.get_or_insert_with(|| Peer::of_handler(connection)).clone()
+    }
+
     /// Sends as much of the body on `stream` as the transport accepts.
     pub(super) fn pull(&mut self, turn: &mut Turn<'_>, stream: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
@@ -77,6 +87,10 @@ impl<H: Handler> App for Handling<H> {
         self
     }
 
+    fn compact(&mut self) {
+        self.responses.peer.take_if(|peer| peer.is_unused());
+    }
+
     fn held_bytes(&self) -> u64 {
         let bodies = &self.responses.bodies;
         let pulled: usize = bodies.values().map(Outgoing::held_bytes).sum();
@@ -91,7 +105,14 @@ impl<H: Handler> App for Handling<H> {
 impl<H: Handler> AppTurn for &mut Handling<H> {
     type News = ();
 
-    fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {
+    fn path_event(&mut self, turn: &mut Turn<'_>, _: Event) {
+        if let Some(peer) = &self.responses.peer {
+            peer.set_addresses(Addresses::of(turn.connection()));
+        }
+    }
+
+    fn request(&mut self, turn: &mut Turn<'_>, stream: u64, mut request: Request<()>) {
+        request.extensions_mut().insert(self.responses.peer(turn.connection()));
         let is_asked_for = expects_continue(&request);
         self.call(turn, stream, |handler, stream| handler.request(stream, request));
         if is_asked_for {

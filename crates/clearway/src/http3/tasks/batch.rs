@@ -1,6 +1,8 @@
 //! The tasks of a connection during one turn of the driver, with their lock held.
 
+use core::time::Duration;
 use std::sync::MutexGuard;
+use std::time::Instant;
 
 use bytes::Bytes;
 use clearway_http3::{Code, Priority, Role, StreamError};
@@ -30,15 +32,24 @@ impl AppTurn for Batch<'_> {
     type News = News;
 
     fn begin(&mut self, turn: &mut Turn<'_>) {
-        self.state.note_early_data(turn.connection(), self.effects);
+        if self.state.note_early_data(turn.connection(), self.effects) {
+            self.state.note_path(turn.connection());
+        }
     }
 
     fn connected(&mut self, turn: &mut Turn<'_>) {
         self.state.establish(turn.connection(), self.effects);
+        if let Some(listener) = self.listener {
+            self.state.note_path(turn.connection());
+            let app = &mut self.state.app;
+            app.connected_at = Some(Instant::now());
+            app.max_age = listener.max_age();
+        }
     }
 
-    fn path_event(&mut self, event: Event) {
+    fn path_event(&mut self, turn: &mut Turn<'_>, event: Event) {
         self.state.on_path_event(event, self.effects);
+        self.state.note_path(turn.connection());
     }
 
     fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {
@@ -196,6 +207,14 @@ impl AppTurn for Batch<'_> {
 
     fn awaits_credit(&self, stream: u64) -> bool {
         self.exchange(stream).is_some_and(|exchange| exchange.send.buffer.awaits_credit())
+    }
+
+    fn max_age(&self) -> Option<Duration> {
+        self.state.app.max_age
+    }
+
+    fn drain(&mut self) {
+        self.state.app.is_finishing = true;
     }
 
     fn take_close(&mut self) -> Option<(VarInt, Bytes)> {
