@@ -193,9 +193,12 @@ impl Driver {
         let resets: Vec<_> = self
             .endpoint
             .streams()
-            .filter_map(|(id, stream)| Some((id, stream.reset().or(stream.stopped())?)))
-            .map(|(id, code)| {
-                format!("stream {id} reset: {}", crate::error_codes::application(code))
+            .filter_map(|(id, stream)| {
+                let (event, code) = match stream.reset() {
+                    Some(code) => ("reset", code),
+                    None => ("stopped", stream.stopped()?),
+                };
+                Some(format!("stream {id} {event}: {}", crate::error_codes::application(code)))
             })
             .collect();
         match resets.is_empty() {

@@ -8,7 +8,7 @@ use clearway_probe::conformance::{Check, client_checks, server_checks};
 use clearway_probe::quic::{CloseLayer, Identity, Trust};
 use clearway_probe::report::Report;
 use clearway_probe::run::{Listener, Options, Target, connect};
-use clearway_probe::script::{Script, Step};
+use clearway_probe::script::{Condition, Script, Step};
 
 /// Runs a client's script and a server's script against each other. Returns the reports of both.
 fn pair(client: &Script, server: &Script) -> (Report, Report) {
@@ -84,12 +84,34 @@ fn a_server_that_closes_with_another_code_fails() {
     let check = find(server_checks(), "data-before-headers");
     let close =
         Step::Close { layer: CloseLayer::Application, code: 0x100.into(), reason: "fine".into() };
-    let server = Script::http3()
-        .wait(clearway_probe::script::Condition::Data { stream: 0, at_least: 1 })
-        .step(close);
+    let server = Script::http3().wait(Condition::Data { stream: 0, at_least: 1 }).step(close);
     let (report, _) = pair(&check.script(), &server.step(Step::Flush {}));
     let failed = report.steps.iter().find(|step| !step.is_ok).unwrap();
     assert_eq!(failed.detail, "connection closed: H3_NO_ERROR: fine");
+}
+
+#[test]
+fn a_server_that_stops_a_stream_does_not_reset_it() {
+    let check = find(server_checks(), "http2-ping-on-request");
+    for (step, what) in [
+        (Step::StopSending { stream: 0, code: 0x10c.into() }, "stopped"),
+        (Step::ResetStream { stream: 0, code: 0x10c.into() }, "reset"),
+    ] {
+        let server = Script::http3().wait(Condition::Data { stream: 0, at_least: 1 }).step(step);
+        let server = server.step(Step::Wait { until: None, milliseconds: 3000 });
+        let (report, _) = pair(&check.script(), &server);
+        let failed = report.steps.iter().find(|step| !step.is_ok).unwrap();
+        assert_eq!(failed.detail, format!("stream 0 {what}: H3_REQUEST_CANCELLED"));
+    }
+}
+
+#[test]
+fn a_repeated_setting_may_be_accepted() {
+    let (report, _) = pair(&find(server_checks(), "setting-twice").script(), &idle());
+    assert!(report.is_passed(), "{report}");
+    let client = Script::http3().get(0, "/").step(Step::Wait { until: None, milliseconds: 3000 });
+    let (_, report) = pair(&client, &find(client_checks(), "setting-twice").script());
+    assert!(report.is_passed(), "{report}");
 }
 
 #[test]
