@@ -5,6 +5,7 @@
 //! `cargo xtask test --peers` builds the peers and passes their location. A peer that could not be
 //! built (no toolchain) is skipped with a message; in CI, a missing peer is a failure.
 
+mod conformance;
 mod dns;
 mod masque;
 mod support;

@@ -10,7 +10,7 @@ use crate::command::{self, root, target};
 const WITH_ITSELF: &str = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt http3 keyupdate ecn \
     amplificationlimit transferloss transfercorruption ipv6 v2 rebind-port connectionmigration";
 const RUNNER: &str = "clearway-interop";
-const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioquic"];
+pub(crate) const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioquic"];
 /// A few tests to run in both roles with every peer.
 const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
@@ -64,7 +64,7 @@ fn prepare(runner: PathBuf) -> Command {
     command
 }
 
-fn build_peers(names: &[&str]) -> Result<(), String> {
+pub(crate) fn build_peers(names: &[&str]) -> Result<(), String> {
     if names.is_empty() {
         return Ok(());
     }

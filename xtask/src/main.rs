@@ -10,6 +10,7 @@ mod book;
 mod bounded;
 mod check;
 mod command;
+mod conformance;
 mod cost;
 mod dist;
 mod doctor;
@@ -63,6 +64,14 @@ enum Task {
     Lint,
     /// Build other QUIC stacks, and run the tests that need them
     Peers,
+    /// Run `clearway probe conformance` against Clearway's server and those of other QUIC stacks
+    ///
+    /// Builds the stacks, and compares the results of all checks with docs/probe-results.md. Takes about a minute after the build.
+    Conformance {
+        /// Write docs/probe-results.md and the summary in docs/probe.md
+        #[arg(long)]
+        write: bool,
+    },
     /// Attack running programs over loopback and compare the cost of each attack with its bound
     ///
     /// The programs are `serve`, `balance`, `get` and a library server, with a well-behaved client beside each attack. Takes ten
@@ -204,6 +213,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Viewer { types: false } => viewer::run(),
         Task::Lint => test::lint_all(),
         Task::Peers => test::run_peers(),
+        Task::Conformance { write } => conformance::run(write),
         Task::Features => features::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::PeersDebian(options) => peers_debian::run(&options),

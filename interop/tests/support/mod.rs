@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -104,6 +104,14 @@ impl Peer {
         command.args(["--cert", &workspace.text("cert.pem")]);
         command.args(["--key", &workspace.text("key.pem"), "--qlog", &workspace.text("qlog")]);
         Server::start(&mut command)
+    }
+
+    /// Starts the server without traces and without its messages about connections.
+    pub(crate) fn serve_quietly(&self, workspace: &Workspace) -> Server {
+        let mut command = Command::new(&self.program);
+        command.args(["server", "--listen", "127.0.0.1:0", "--root", &workspace.text("root")]);
+        command.args(["--cert", &workspace.text("cert.pem"), "--key", &workspace.text("key.pem")]);
+        Server::start(command.stderr(Stdio::null()))
     }
 
     pub(crate) fn get(&self, workspace: &Workspace, address: &str, output: &Path) {
@@ -213,7 +221,20 @@ pub(crate) fn url(address: &str) -> String {
 }
 
 /// Runs a command that has to succeed within the time limit.
-pub(crate) fn succeed(mut command: Command) {
+pub(crate) fn succeed(command: Command) {
+    let description = format!("{command:?}");
+    let output = output(command);
+    assert!(
+        output.status.success(),
+        "{description} failed with {}: {}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Runs a command, and returns its output. Panics if it does not exit within the time limit.
+pub(crate) fn output(mut command: Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("a process");
@@ -223,14 +244,7 @@ pub(crate) fn succeed(mut command: Command) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
         panic!("{command:?} did not exit within {LIMIT:?}");
     });
-    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?} failed with {}: {}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    output.unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 impl Server {
