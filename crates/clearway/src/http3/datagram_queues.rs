@@ -13,26 +13,37 @@ use crate::datagrams::OVERHEAD;
 /// congestion windows, which must fit: 2 MiB is the bandwidth-delay product of 160 Mbit/s and 100 ms.
 const BUFFER: usize = 2 << 20;
 
-/// Datagrams in one direction of an exchange. When the queue is full, the oldest datagrams are
-/// dropped, since the newest are the most likely to be useful.
+/// Maximum number of datagram bytes to buffer for all exchanges of a connection, in both directions
+/// together. A peer that sends datagrams for many requests that nobody reads can use no more.
+const CONNECTION_BUFFER: usize = 8 << 20;
+
+/// Datagrams in one direction of an exchange. When the queue is full, or those of the connection
+/// are, its oldest datagrams are dropped, since the newest are the most likely to be useful.
 pub(super) struct Queue {
     datagrams: VecDeque<Bytes>,
     held: Held,
+    /// Number of bytes in all queues of the connection.
+    total: Total,
     pub(super) dropped: u64,
 }
 
 impl Queue {
     /// Creates an empty queue whose bytes count toward `total`.
     fn new(total: &Total) -> Self {
-        Self { datagrams: VecDeque::new(), held: Held::counted(total), dropped: 0 }
+        let (datagrams, held) = (VecDeque::new(), Held::counted(total));
+        Self { datagrams, held, total: total.clone(), dropped: 0 }
     }
 
     pub(super) fn push(&mut self, data: Bytes) {
         self.held.add(cost_of(&data));
         self.datagrams.push_back(data);
-        while self.held.bytes() > BUFFER && self.pop().is_some() {
+        while self.is_over_limit() && self.pop().is_some() {
             self.count_dropped();
         }
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.held.bytes() > BUFFER || self.total.bytes() > CONNECTION_BUFFER
     }
 
     pub(super) fn pop(&mut self) -> Option<Bytes> {
@@ -170,6 +181,22 @@ mod tests {
         // A datagram that is larger than the entire buffer is dropped too.
         queue.push(Bytes::from(vec![0; BUFFER]));
         assert_eq!((queue.datagrams.len(), total.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn the_queues_of_a_connection_are_bounded_together() {
+        let total = Total::default();
+        let mut queues: Vec<_> = (0..10).map(|_| Queue::new(&total)).collect();
+        for queue in &mut queues {
+            (0..4).for_each(|_| queue.push(Bytes::from(vec![0; 500_000])));
+            assert!(total.bytes() <= CONNECTION_BUFFER);
+        }
+        let dropped: Vec<_> = queues.iter().map(|queue| queue.dropped).collect();
+        assert_eq!(dropped, [0, 0, 0, 0, 4, 4, 4, 4, 4, 4]);
+        // A queue that is read makes room for the others.
+        drop(queues.remove(0));
+        (0..4).for_each(|_| queues[8].push(Bytes::from(vec![0; 500_000])));
+        assert_eq!(queues[8].dropped, 4);
     }
 
     #[test]

@@ -17,8 +17,9 @@ use super::exchanges::{Exchanges, Shared};
 ///
 /// Both endpoints need [`Config::datagrams`](super::Config::datagrams) and a transport that accepts
 /// DATAGRAM frames (`max_datagram_frame_size`). Up to 2 MiB are buffered in each direction of each
-/// request, for bursts; each datagram counts 64 bytes in addition to its payload. When more arrive,
-/// the oldest datagrams are dropped.
+/// request, for bursts, and up to 8 MiB on all requests of a connection; each datagram counts 64
+/// bytes in addition to its payload. When more arrive, the oldest datagrams of their request are
+/// dropped.
 ///
 /// Programs with many datagrams should use [`send_all`](Self::send_all) and
 /// [`receive_many`](Self::receive_many), which notify other threads once per call.
