@@ -1,0 +1,209 @@
+//! Services that respond to the requests of servers.
+
+use core::future::{Future, pending};
+use core::net::SocketAddr;
+use core::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use clearway::http3::Server;
+use http::{Request, Response};
+use tokio::sync::watch;
+use tower_service::Service;
+
+use crate::body::RequestBody;
+use crate::exchange::{Settings, readiness, respond};
+use crate::{BoxError, Failure};
+
+/// Responds to every request of `server` with the response of `service`, until the server is [shut
+/// down](Server::shutdown), or its endpoint is closed or has
+/// [failed](clearway::Endpoint::failure).
+///
+/// Same as [`Serve::new`]`(service)`[`.run`](Serve::run)`(server)`.
+///
+/// # Panics
+/// Panics if it is called outside a tokio runtime.
+pub async fn serve<S, B>(server: &Server, service: S)
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    Serve::new(service).run(server).await;
+}
+
+/// Responds to requests with a service, with options.
+///
+/// Each request is handled by a clone of the service once that clone is ready (`poll_ready`), so
+/// limits such as tower's `ConcurrencyLimit` apply. While a request waits for readiness, no other
+/// request is accepted: they wait in the transport, whose limit on open streams bounds their
+/// number. If the client cancels a request, the future of its response is dropped.
+///
+/// Fields that are specific to connections are removed from responses over HTTP/3 (RFC 9114 §4.2).
+/// A client that expects 100 (Continue) gets it when the service first waits for content.
+#[must_use = "nothing is served before `run` is called"]
+pub struct Serve<S> {
+    service: S,
+    settings: Settings,
+    is_on_shards: bool,
+    shutdown: Option<Shutdown>,
+}
+
+type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl<S> Serve<S> {
+    /// Serves with `service`.
+    pub fn new(service: S) -> Self {
+        Self { service, settings: Settings::default(), is_on_shards: false, shutdown: None }
+    }
+
+    /// Adds the value that `make` returns for the client's address to the extensions of each
+    /// request.
+    ///
+    /// With axum's `ConnectInfo::<SocketAddr>` as `make`, handlers can extract the address.
+    pub fn connect_info<T: Clone + Send + Sync + 'static>(
+        mut self,
+        make: impl Fn(SocketAddr) -> T + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.extend = Some(Box::new(move |address, extensions| {
+            extensions.insert(make(address));
+        }));
+        self
+    }
+
+    /// Reports responses that fail because of the service to `hook`, in all HTTP versions.
+    ///
+    /// Each failure is also logged as a `tracing` event of level WARN, with or without a hook.
+    /// Failures that the client causes, by canceling its request or going away, are not reported.
+    /// [`Server::on_error`] additionally reports those that reset a stream, with its ID.
+    pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
+        self.settings.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Runs the service on the threads of the shards that own the connections, as
+    /// [`Server::serve_on_shards`] does. The service must not block.
+    ///
+    /// Each request then waits by itself until its clone of the service is ready, while further
+    /// requests are accepted. The client's limit on open streams bounds how many wait.
+    pub fn on_shards(mut self) -> Self {
+        self.is_on_shards = true;
+        self
+    }
+
+    /// Shuts down gracefully when `signal` completes: no new clients are accepted, and responses to
+    /// the requests in progress are completed; see [`Server::shutdown`].
+    ///
+    /// A client that keeps a response or a WebSocket open delays the end, so programs that must
+    /// exit limit how long they wait for [`run`](Self::run).
+    pub fn graceful_shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = Some(Box::pin(signal));
+        self
+    }
+
+    /// Responds to every request, until the server is [shut down](Server::shutdown), or its
+    /// endpoint is closed or has [failed](clearway::Endpoint::failure).
+    ///
+    /// # Panics
+    /// Panics if it is called outside a tokio runtime.
+    pub async fn run<B>(self, server: &Server)
+    where
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let Self { service, settings, is_on_shards, shutdown } = self;
+        let settings = Arc::new(settings);
+        let (stop, stopped) = watch::channel(false);
+        let serving = async {
+            match is_on_shards {
+                true => run_on_shards(server, service, settings).await,
+                false => run(server, service, settings).await,
+            }
+            stop.send_replace(true);
+        };
+        tokio::join!(serving, shut_down(server, shutdown, &stop, stopped));
+    }
+}
+
+/// Shuts the server down when `signal` completes. Returns without a signal when the server has
+/// stopped.
+async fn shut_down(
+    server: &Server,
+    signal: Option<Shutdown>,
+    stop: &watch::Sender<bool>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let signal = signal.unwrap_or_else(|| Box::pin(pending()));
+    tokio::select! {
+        () = signal => {
+            stop.send_replace(true);
+            server.shutdown().await;
+        }
+        () = is_set(&mut stopped) => {}
+    }
+}
+
+/// Waits until `flag` is set, or can no longer be set.
+async fn is_set(flag: &mut watch::Receiver<bool>) {
+    let _ = flag.wait_for(|is_set| *is_set).await;
+}
+
+/// Responds to requests in the tasks of the runtime.
+async fn run<S, B>(server: &Server, service: S, settings: Arc<Settings>)
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    while let Some((request, mut responder)) = server.accept().await {
+        // Accepted first: an idle server must not hold what a ready service has reserved.
+        let ready = tokio::select! {
+            biased;
+            ready = readiness(service.clone()) => ready,
+            _ = responder.cancelled() => continue,
+        };
+        let settings = settings.clone();
+        tokio::spawn(async move { respond(&settings, ready, request, responder).await });
+    }
+}
+
+/// Responds to requests on the threads of the shards.
+async fn run_on_shards<S, B>(server: &Server, service: S, settings: Arc<Settings>)
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    // A service that is not `Sync` can serve, too.
+    let service = Mutex::new(service);
+    let responding = server.respond_on_shards(move |request, mut responder| {
+        let service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let settings = settings.clone();
+        async move {
+            let ready = tokio::select! {
+                biased;
+                ready = readiness(service) => ready,
+                _ = responder.cancelled() => return,
+            };
+            respond(&settings, ready, request, responder).await;
+        }
+    });
+    responding.await;
+}
+
+impl<S: core::fmt::Debug> core::fmt::Debug for Serve<S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { service, is_on_shards, .. } = self;
+        let mut fields = f.debug_struct("Serve");
+        fields.field("service", service).field("is_on_shards", is_on_shards).finish_non_exhaustive()
+    }
+}

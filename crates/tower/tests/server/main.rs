@@ -1,0 +1,6 @@
+//! Tests of services that respond to real clients.
+
+mod exchanges;
+mod failures;
+mod limits;
+mod support;
