@@ -2,6 +2,8 @@
 
 mod admission;
 mod secrets;
+#[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
+mod tcp;
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
@@ -14,8 +16,8 @@ use clearway_io::QuicLb;
 use clearway_io::{Admission, HotRestart, MAX_SHARDS, MemoryBudget};
 use clearway_transport::{
     ClientRoots, ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello,
-    MemorySessionStore, PreferredAddresses, ServerSessions, ServerTrust, SessionStore,
-    SharedTokens, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+    MemorySessionStore, PreferredAddresses, ServerSessions, ServerTrust, SessionError,
+    SessionStore, SharedTokens, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
     TlsServerSettings, TransportConfig,
 };
 use rustls::crypto::SupportedKxGroup;
@@ -342,6 +344,25 @@ enum Presented {
     Identity(Identity),
     Resolver(Arc<dyn CertificateResolver>),
     Sessions(Arc<dyn ServerSessions>),
+}
+
+impl Presented {
+    /// Returns the certificates for rustls.
+    fn resolver(&self) -> Result<Arc<dyn ResolvesServerCert>, ConfigError> {
+        const UNKNOWN: &str = "the certificates of custom TLS sessions are not known";
+        let identity = match self {
+            Self::Resolver(resolver) => return Ok(Arc::new(Resolving(resolver.clone()))),
+            Self::Sessions(_) => {
+                return Err(SessionError::Tls(rustls::Error::General(UNKNOWN.into())).into());
+            }
+            Self::Certificate(certificate) => {
+                let (chain, key) = &**certificate;
+                Identity::from_der(chain.clone(), key.clone_key())?
+            }
+            Self::Identity(identity) => identity.clone(),
+        };
+        Ok(Arc::new(SingleCertAndKey::from(identity.certified_key())))
+    }
 }
 
 /// Whether clients must present a certificate; see [`ServerConfig::client_certificates`].
@@ -674,18 +695,10 @@ impl ServerConfig {
     }
 
     fn make_sessions(&self) -> Result<Arc<dyn ServerSessions>, ConfigError> {
-        let certificates: Arc<dyn ResolvesServerCert> = match &self.presented {
-            Presented::Sessions(sessions) => return Ok(sessions.clone()),
-            Presented::Resolver(resolver) => Arc::new(Resolving(resolver.clone())),
-            Presented::Certificate(certificate) => {
-                let (chain, key) = &**certificate;
-                let identity = Identity::from_der(chain.clone(), key.clone_key())?;
-                Arc::new(SingleCertAndKey::from(identity.certified_key()))
-            }
-            Presented::Identity(identity) => {
-                Arc::new(SingleCertAndKey::from(identity.certified_key()))
-            }
-        };
+        if let Presented::Sessions(sessions) = &self.presented {
+            return Ok(sessions.clone());
+        }
+        let certificates = self.presented.resolver()?;
         let mut settings = TlsServerSettings::new(certificates, &borrowed(&self.protocols));
         if let Some(groups) = &self.key_exchange_groups {
             settings.key_exchange_groups.clone_from(groups);
