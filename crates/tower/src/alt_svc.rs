@@ -6,7 +6,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use http::header::ALT_SVC;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -35,13 +35,18 @@ impl AltSvcLayer {
     pub fn clear() -> Self {
         Self { value: HeaderValue::from_static("clear") }
     }
+
+    /// Adds the field to a response that has none.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        headers.entry(ALT_SVC).or_insert_with(|| self.value.clone());
+    }
 }
 
 impl<S> Layer<S> for AltSvcLayer {
     type Service = AltSvc<S>;
 
     fn layer(&self, inner: S) -> AltSvc<S> {
-        AltSvc { inner, value: self.value.clone() }
+        AltSvc { inner, layer: self.clone() }
     }
 }
 
@@ -49,7 +54,7 @@ impl<S> Layer<S> for AltSvcLayer {
 #[derive(Clone, Debug)]
 pub struct AltSvc<S> {
     inner: S,
-    value: HeaderValue,
+    layer: AltSvcLayer,
 }
 
 impl<S, Q, A> Service<Request<Q>> for AltSvc<S>
@@ -65,7 +70,7 @@ where
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        AltSvcFuture { inner: self.inner.call(request), value: self.value.clone() }
+        AltSvcFuture { inner: self.inner.call(request), layer: self.layer.clone() }
     }
 }
 
@@ -75,7 +80,7 @@ pin_project! {
     pub struct AltSvcFuture<F> {
         #[pin]
         inner: F,
-        value: HeaderValue,
+        layer: AltSvcLayer,
     }
 }
 
@@ -88,7 +93,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut response = ready!(this.inner.poll(context))?;
-        response.headers_mut().entry(ALT_SVC).or_insert_with(|| this.value.clone());
+        this.layer.add_to(response.headers_mut());
         Poll::Ready(Ok(response))
     }
 }

@@ -32,8 +32,9 @@ impl From<RecvBody> for RequestBody {
 }
 
 #[cfg(feature = "tcp")]
-impl From<hyper::body::Incoming> for RequestBody {
-    fn from(body: hyper::body::Incoming) -> Self {
+impl RequestBody {
+    /// Creates the body of a request over TCP.
+    pub(crate) fn over_tcp(body: hyper::body::Incoming) -> Self {
         Self(Content::Tcp(body))
     }
 }

@@ -35,6 +35,9 @@ mod body;
 mod exchange;
 mod failure;
 mod serve;
+mod stop;
+#[cfg(feature = "tcp")]
+mod tcp;
 
 pub use alt_svc::{AltSvc, AltSvcFuture, AltSvcLayer};
 pub use body::RequestBody;

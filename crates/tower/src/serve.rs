@@ -7,12 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use clearway::http3::Server;
+#[cfg(feature = "tcp")]
+use clearway::rustls;
 use http::{Request, Response};
+#[cfg(feature = "tcp")]
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower_service::Service;
 
 use crate::body::RequestBody;
 use crate::exchange::{Settings, readiness, respond};
+use crate::stop::is_set;
+#[cfg(feature = "tcp")]
+use crate::{AltSvcLayer, tcp};
 use crate::{BoxError, Failure};
 
 /// Responds to every request of `server` with the response of `service`, until the server is [shut
@@ -49,6 +56,8 @@ pub struct Serve<S> {
     settings: Settings,
     is_on_shards: bool,
     shutdown: Option<Shutdown>,
+    #[cfg(feature = "tcp")]
+    tcp: tcp::Options,
 }
 
 type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -56,7 +65,14 @@ type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl<S> Serve<S> {
     /// Serves with `service`.
     pub fn new(service: S) -> Self {
-        Self { service, settings: Settings::default(), is_on_shards: false, shutdown: None }
+        Self {
+            service,
+            settings: Settings::default(),
+            is_on_shards: false,
+            shutdown: None,
+            #[cfg(feature = "tcp")]
+            tcp: tcp::Options::default(),
+        }
     }
 
     /// Adds the value that `make` returns for the client's address to the extensions of each
@@ -103,8 +119,45 @@ impl<S> Serve<S> {
         self
     }
 
+    /// Also serves clients of HTTP/1.1 and HTTP/2 that connect to `listener`.
+    ///
+    /// Their responses advertise HTTP/3 at the server's port with an Alt-Svc field (RFC 7838), so
+    /// the listener usually has the same port:
+    /// `TcpListener::bind(server.local_address())`. `tls` should accept the application protocols
+    /// `h2` and `http/1.1`; see
+    /// [`ServerConfig::tls_over_tcp`](clearway::ServerConfig::tls_over_tcp). Each request waits by
+    /// itself until its clone of the service is ready.
+    ///
+    /// When the HTTP/3 server is shut down, these connections are too. Only the last listener is
+    /// used.
+    #[cfg(feature = "tcp")]
+    pub fn tcp(mut self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> Self {
+        self.tcp.listener = Some((listener, tls));
+        self
+    }
+
+    /// Replaces the Alt-Svc field of responses over TCP. The default advertises HTTP/3 at the
+    /// server's port, and can be remembered for a day.
+    #[cfg(feature = "tcp")]
+    pub fn alt_svc(mut self, layer: AltSvcLayer) -> Self {
+        self.tcp.alt_svc = Some(layer);
+        self
+    }
+
+    /// Sets how many clients over TCP are served at a time. Others wait until one disconnects. The
+    /// default is 10,000.
+    #[cfg(feature = "tcp")]
+    pub fn max_tcp_connections(mut self, count: usize) -> Self {
+        self.tcp.max_connections = count;
+        self
+    }
+
     /// Responds to every request, until the server is [shut down](Server::shutdown), or its
     /// endpoint is closed or has [failed](clearway::Endpoint::failure).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, connections over TCP are closed, and requests over HTTP/3 remain
+    /// queued. The responses that have begun over HTTP/3 are completed.
     ///
     /// # Panics
     /// Panics if it is called outside a tokio runtime.
@@ -116,9 +169,18 @@ impl<S> Serve<S> {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let Self { service, settings, is_on_shards, shutdown } = self;
+        let Self { service, settings, is_on_shards, shutdown, .. } = self;
         let settings = Arc::new(settings);
         let (stop, stopped) = watch::channel(false);
+        #[cfg(feature = "tcp")]
+        let beside = self.tcp.run(
+            service.clone(),
+            settings.clone(),
+            server.local_address().port(),
+            stopped.clone(),
+        );
+        #[cfg(not(feature = "tcp"))]
+        let beside = async {};
         let serving = async {
             match is_on_shards {
                 true => run_on_shards(server, service, settings).await,
@@ -126,7 +188,7 @@ impl<S> Serve<S> {
             }
             stop.send_replace(true);
         };
-        tokio::join!(serving, shut_down(server, shutdown, &stop, stopped));
+        tokio::join!(serving, beside, shut_down(server, shutdown, &stop, stopped));
     }
 }
 
@@ -146,11 +208,6 @@ async fn shut_down(
         }
         () = is_set(&mut stopped) => {}
     }
-}
-
-/// Waits until `flag` is set, or can no longer be set.
-async fn is_set(flag: &mut watch::Receiver<bool>) {
-    let _ = flag.wait_for(|is_set| *is_set).await;
 }
 
 /// Responds to requests in the tasks of the runtime.

@@ -127,8 +127,15 @@ async fn requests_in_early_data_are_marked() {
     let client = site.client_with(&config).await;
     assert_eq!(fetch(&client, "/").await.unwrap().1, "late");
     within(client.shutdown()).await;
-    let client = site.client_with(&config).await;
-    let pending = client.start(get("/")).unwrap();
+    let endpoint = site.endpoint();
+    let (connecting, (done, begun)) = (site.connect(endpoint.clone(), config), oneshot::channel());
+    // On the thread of the shard, the request is certainly part of the first flight.
+    endpoint.spawn(async move {
+        let client = connecting.await;
+        let pending = client.start(get("/")).unwrap();
+        assert!(done.send((client, pending)).is_ok());
+    });
+    let (client, pending) = within(begun).await.unwrap();
     let mut response = within(pending.response()).await.unwrap();
     assert!(within(client.early_data_accepted()).await);
     assert_eq!(within(response.body_mut().bytes(100)).await.unwrap(), "early");

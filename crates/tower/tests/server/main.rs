@@ -4,3 +4,4 @@ mod exchanges;
 mod failures;
 mod limits;
 mod support;
+mod tcp;

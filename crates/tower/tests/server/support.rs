@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use clearway::http3::{Body, Client, Config, PROTOCOL, Server};
 use clearway::rustls::RootCertStore;
+use clearway::rustls::crypto::CryptoProvider;
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, Endpoint, Identity, ServerConfig};
 use clearway_tower::{RequestBody, Serve};
@@ -33,6 +34,8 @@ pub(crate) struct Site {
     pub(crate) server: Arc<Server>,
     pub(crate) config: ServerConfig,
     pub(crate) client_config: ClientConfig,
+    /// The roots that the clients trust.
+    pub(crate) roots: Arc<RootCertStore>,
 }
 
 impl Site {
@@ -47,8 +50,10 @@ impl Site {
         let http3 = Config { extended_connect: true, ..Config::default() };
         let address = "127.0.0.1:0".parse().unwrap();
         let server = Arc::new(Server::bind_with(address, config.clone(), http3).unwrap());
-        let client_config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
-        Self { server, config, client_config }
+        let roots = Arc::new(roots);
+        let client_config =
+            ClientConfig::with_roots((*roots).clone()).application_protocols([PROTOCOL]);
+        Self { server, config, client_config, roots }
     }
 
     /// Serves in the background.
@@ -69,11 +74,31 @@ impl Site {
     }
 
     pub(crate) async fn client_with(&self, config: &ClientConfig) -> Client {
-        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = self.server.local_address();
-        let connecting = Client::connect(&endpoint, config, address, "localhost");
-        within(connecting).await.unwrap()
+        within(self.connect(self.endpoint(), config.clone())).await
     }
+
+    /// Creates an endpoint for clients.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap()
+    }
+
+    /// Connects to the server.
+    pub(crate) fn connect(
+        &self,
+        endpoint: Endpoint,
+        config: ClientConfig,
+    ) -> impl Future<Output = Client> + Send + use<> {
+        let address = self.server.local_address();
+        async move { Client::connect(&endpoint, &config, address, "localhost").await.unwrap() }
+    }
+}
+
+/// Returns the cryptographic library of clients over TCP.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    #[cfg(feature = "aws-lc-rs")]
+    return Arc::new(clearway::rustls::crypto::aws_lc_rs::default_provider());
+    #[cfg(not(feature = "aws-lc-rs"))]
+    return Arc::new(clearway::rustls::crypto::ring::default_provider());
 }
 
 pub(crate) fn get(path: &str) -> Request<Body> {
