@@ -95,8 +95,8 @@ where
     }
 }
 
-/// Responds to a request of HTTP/3 with the response of a service, unless the request is canceled
-/// before there is one.
+/// Responds to an HTTP/3 request with the service's response, unless the request is canceled before
+/// there is one.
 pub(crate) async fn respond<S, B>(
     settings: &Settings,
     service: Readiness<S>,
@@ -110,6 +110,10 @@ pub(crate) async fn respond<S, B>(
     let Some(remote_address) = responder.remote_address() else { return responder.reject() };
     let reporter = settings.prepare(&mut request, remote_address);
     let tunnel = TunnelRequest::of(&mut request);
+    #[cfg(feature = "upgrade")]
+    if tunnel.is_some() {
+        crate::upgrade::add_extensions(&mut request);
+    }
     let request = request.map(RequestBody::from);
     let response = tokio::select! {
         // If the response is available immediately, cancellation need not be checked.

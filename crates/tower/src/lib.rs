@@ -22,10 +22,13 @@
 //! [`Serve`] has options: the client's address as an extension of requests, a hook for failures,
 //! graceful shutdown, and the same service on HTTP/1.1 and HTTP/2.
 //!
-//! The requests of HTTP/3 have these extensions: [`Peer`](clearway::http3::Peer) always,
+//! HTTP/3 requests have these extensions: [`Peer`](clearway::http3::Peer) always,
 //! [`Early`](clearway::http3::Early) if the request may be a replay (RFC 8470),
 //! [`Priority`](clearway::http3::Priority) if the client has stated one, and in CONNECT requests
-//! [`OnTunnel`](clearway::http3::OnTunnel).
+//! [`OnTunnel`](clearway::http3::OnTunnel). With the feature `upgrade`, which is on by default, these
+//! also have hyper's `OnUpgrade` and `Protocol`, from which frameworks such as axum open WebSockets
+//! (RFC 9220) if the server accepts [extended
+//! CONNECT](clearway::http3::Config::extended_connect).
 //!
 //! Clients of HTTP/1.1 and HTTP/2 learn from the Alt-Svc field of a response that a server also
 //! supports HTTP/3: [`AltSvcLayer`] adds it to the responses of any service.
@@ -38,6 +41,8 @@ mod serve;
 mod stop;
 #[cfg(feature = "tcp")]
 mod tcp;
+#[cfg(feature = "upgrade")]
+mod upgrade;
 
 pub use alt_svc::{AltSvc, AltSvcFuture, AltSvcLayer};
 pub use body::RequestBody;

@@ -30,7 +30,7 @@ use crate::{AltSvcLayer, BoxError};
 /// Limit on the time that a client takes for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Limit on the time between two requests of HTTP/1.1, and for the header section of one.
+/// Limit on the time between two HTTP/1.1 requests, and for receiving a header section.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Interval at which HTTP/2 checks whether an idle client is still there.

@@ -187,7 +187,7 @@ async fn shutting_down_completes_responses() {
     let pending = client.start(get("/")).unwrap();
     within(has_begun).await.unwrap();
     stop.send(()).unwrap();
-    // The client is asked to send no more requests.
+    // The client has received GOAWAY.
     while client.is_open() {
         tokio::task::yield_now().await;
     }

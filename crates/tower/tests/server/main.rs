@@ -5,3 +5,4 @@ mod failures;
 mod limits;
 mod support;
 mod tcp;
+mod upgrades;
