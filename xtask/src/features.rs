@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{self, cargo};
 
 /// Cargo's arguments for each feature set: the package and its features.
-const SETS: [&[&str]; 13] = [
+const SETS: [&[&str]; 16] = [
     &["clearway"],
     &["clearway", "--no-default-features", "--features", "ring"],
     &["clearway", "--no-default-features", "--features", "aws-lc-rs"],
@@ -17,6 +17,9 @@ const SETS: [&[&str]; 13] = [
     &["clearway", "--no-default-features", "--features", "ring,masque"],
     &["clearway", "--all-features"],
     &["clearway-h3", "--no-default-features", "--features", "ring"],
+    &["clearway-tower", "--no-default-features", "--features", "ring"],
+    &["clearway-tower", "--no-default-features", "--features", "ring,upgrade"],
+    &["clearway-tower", "--no-default-features", "--features", "aws-lc-rs,tcp"],
     &["clearway-webtransport", "--no-default-features", "--features", "ring"],
     &["clearway-wire"],
     &["clearway-http3", "--no-default-features"],
