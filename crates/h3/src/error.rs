@@ -1,4 +1,6 @@
 //! Conversion of Clearway's errors into those of [`h3::quic`](::h3::quic).
+//!
+//! h3 decides by these errors how to end a request or a connection.
 
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ pub fn write_error(error: WriteError) -> StreamErrorIncoming {
     }
 }
 
-fn connection_lost(error: ConnectionError) -> StreamErrorIncoming {
+pub(crate) fn connection_lost(error: ConnectionError) -> StreamErrorIncoming {
     StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection_error(error) }
 }
 
