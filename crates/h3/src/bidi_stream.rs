@@ -1,8 +1,10 @@
 use core::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use clearway::wire::Initiator;
 use h3::quic::{self, SendStreamUnframed, StreamErrorIncoming, WriteBuf};
 
+use crate::frame_cutter::FrameCutter;
 use crate::{RecvStream, SendStream};
 
 /// A bidirectional stream, which h3 can split into its halves.
@@ -14,7 +16,12 @@ pub struct BidiStream<B: Buf> {
 
 impl<B: Buf> BidiStream<B> {
     pub(crate) fn new((send, recv): (clearway::SendStream, clearway::RecvStream)) -> Self {
-        Self { send: SendStream::new(send), recv: RecvStream::new(recv) }
+        // Only clients make requests: a server opens bidirectional streams only for WebTransport.
+        let cutter = match send.id().initiator() {
+            Initiator::Client => FrameCutter::request(),
+            Initiator::Server => FrameCutter::unframed(),
+        };
+        Self { send: SendStream::new(send), recv: RecvStream::new(recv, cutter) }
     }
 }
 
@@ -55,6 +62,8 @@ impl<B: Buf> SendStreamUnframed<B> for BidiStream<B> {
         context: &mut Context<'_>,
         buf: &mut D,
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        // A stream of WebTransport: the peer's data is not framed either.
+        self.recv.expect_no_frames();
         self.send.poll_send(context, buf)
     }
 }

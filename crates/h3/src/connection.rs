@@ -9,6 +9,7 @@ use h3::error::Code;
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
 
 use crate::error::{connection_error, connection_lost};
+use crate::frame_cutter::FrameCutter;
 use crate::{BidiStream, RecvStream, SendStream, error_code};
 
 /// The two halves of a bidirectional stream.
@@ -35,6 +36,11 @@ impl Connection {
     pub fn new(connection: clearway::Connection) -> Self {
         Self { open: OpenStreams::new(connection), accepting_bidi: None, accepting_recv: None }
     }
+
+    #[cfg(feature = "datagram")]
+    pub(crate) fn quic(&self) -> &clearway::Connection {
+        &self.open.connection
+    }
 }
 
 impl<B: Buf> h3::quic::Connection<B> for Connection {
@@ -50,7 +56,8 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
             let connection = connection.clone();
             Box::pin(async move { connection.accept_uni().await })
         });
-        accepted.map_ok(RecvStream::new).map_err(connection_error)
+        let stream = |stream| RecvStream::new(stream, FrameCutter::unidirectional());
+        accepted.map_ok(stream).map_err(connection_error)
     }
 
     fn poll_accept_bidi(

@@ -67,15 +67,45 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Memory
+//!
+//! If a program reads slowly, unread content is limited by the receive windows of the stream and of
+//! the connection: this crate passes content to h3 in pieces that h3 does not store. A program holds
+//! at most what the windows allow, and 64 KiB per stream. This is not the case with every QUIC
+//! library ([h3 issue 308](https://github.com/hyperium/h3/issues/308)).
+//!
+//! h3 stores header sections, trailers and the frames of the control stream whole before it checks
+//! its own limits. A frame of more than 1 MiB, other than DATA, therefore ends its request with an
+//! error. Frames of unknown types are dropped before h3 stores them.
+//!
+//! # Datagrams
+//!
+//! With the feature `datagram`, which is enabled by default, [`Connection`] also implements the
+//! trait of the crate [h3-datagram](https://docs.rs/h3-datagram). An endpoint receives datagrams
+//! only if its configuration has a
+//! [`max_datagram_frame_size`](clearway::TransportConfigBuilder::max_datagram_frame_size), and h3
+//! needs `enable_datagram` in the builders of both ends.
+//!
+//! # Differences from h3-quinn
+//!
+//! - A frame whose write has failed, for example because the peer stopped the stream, is discarded.
+//!   The next frame fails in the same way, and does not close the connection.
+//! - A datagram for which the send queue has no room is dropped; quinn drops the oldest one.
 
 mod bidi_stream;
 mod connection;
+#[cfg(feature = "datagram")]
+mod datagrams;
 pub mod error;
+mod frame_cutter;
 mod recv_stream;
 mod send_stream;
 
 pub use bidi_stream::BidiStream;
 pub use connection::{Connection, OpenStreams};
+#[cfg(feature = "datagram")]
+pub use datagrams::{RecvDatagrams, SendDatagrams};
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;
 

@@ -1,9 +1,11 @@
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use h3::error::Code;
 use h3::quic::StreamErrorIncoming;
 
 use crate::error::read_error;
+use crate::frame_cutter::FrameCutter;
 use crate::{error_code, stream_id};
 
 /// Maximum number of bytes that are taken from the stream at once.
@@ -13,11 +15,21 @@ const READ_LIMIT: usize = 64 << 10;
 ///
 /// If it is dropped before its end was read, the peer is asked to stop sending, with code 0.
 #[derive(Debug)]
-pub struct RecvStream(clearway::RecvStream);
+pub struct RecvStream {
+    stream: clearway::RecvStream,
+    cutter: FrameCutter,
+    /// What was taken from the stream and not passed to h3 yet.
+    received: Bytes,
+}
 
 impl RecvStream {
-    pub(crate) fn new(stream: clearway::RecvStream) -> Self {
-        Self(stream)
+    pub(crate) fn new(stream: clearway::RecvStream, cutter: FrameCutter) -> Self {
+        Self { stream, cutter, received: Bytes::new() }
+    }
+
+    /// Passes everything on as it arrives.
+    pub(crate) fn expect_no_frames(&mut self) {
+        self.cutter = FrameCutter::unframed();
     }
 }
 
@@ -28,15 +40,32 @@ impl h3::quic::RecvStream for RecvStream {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.0.poll_read_chunk(context, READ_LIMIT).map_err(read_error)
+        loop {
+            if self.received.is_empty() {
+                let read = ready!(self.stream.poll_read_chunk(context, READ_LIMIT));
+                match read.map_err(read_error)? {
+                    Some(received) => self.received = received,
+                    None => return Poll::Ready(Ok(self.cutter.finish())),
+                }
+            }
+            match self.cutter.next(&mut self.received) {
+                Ok(Some(piece)) => return Poll::Ready(Ok(Some(piece))),
+                Ok(None) => {}
+                Err(error) => {
+                    self.stop_sending(Code::H3_EXCESSIVE_LOAD.value());
+                    return Poll::Ready(Err(StreamErrorIncoming::Unknown(Box::new(error))));
+                }
+            }
+        }
     }
 
     fn stop_sending(&mut self, code: u64) {
+        self.received = Bytes::new();
         // Fails if the stream was already stopped.
-        let _ = self.0.stop(error_code(code));
+        let _ = self.stream.stop(error_code(code));
     }
 
     fn recv_id(&self) -> h3::quic::StreamId {
-        stream_id(self.0.id())
+        stream_id(self.stream.id())
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use clearway::rustls::RootCertStore;
 use clearway::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
 use h3::quic::{BidiStream, Connection, OpenStreams, SendStreamUnframed};
+use h3_datagram::quic_traits::DatagramConnectionExt;
 
 use crate::support::{identity, loopback};
 
@@ -23,7 +24,7 @@ pub(crate) trait Backend: Sized {
             Bytes,
             SendStream: SendStreamUnframed<Bytes>,
             BidiStream: BidiStream<Bytes> + SendStreamUnframed<Bytes>,
-        >;
+        > + DatagramConnectionExt<Bytes>;
 
     fn new(idle_timeout: Duration) -> Self;
     fn server_address(&self) -> SocketAddr;
@@ -59,13 +60,21 @@ impl Clearway {
             ClientConfig::with_roots(roots).application_protocols([PROTOCOL]).transport(transport);
         Self { server, client, config }
     }
+
+    /// Connects the client, without h3's interface.
+    pub(crate) async fn client(&self) -> clearway::Connection {
+        let connecting = self.client.connect_with(&self.config, self.server_address(), "localhost");
+        connecting.unwrap().await.unwrap()
+    }
 }
 
 impl Backend for Clearway {
     type Connection = clearway_h3::Connection;
 
     fn new(idle_timeout: Duration) -> Self {
-        let transport = TransportConfig::builder().max_idle_timeout(Some(idle_timeout));
+        let transport = TransportConfig::builder()
+            .max_idle_timeout(Some(idle_timeout))
+            .max_datagram_frame_size(Some(65_535));
         Self::with(transport.build().unwrap())
     }
 
@@ -74,8 +83,7 @@ impl Backend for Clearway {
     }
 
     async fn connect(&self) -> Self::Connection {
-        let connecting = self.client.connect_with(&self.config, self.server_address(), "localhost");
-        clearway_h3::Connection::new(connecting.unwrap().await.unwrap())
+        clearway_h3::Connection::new(self.client().await)
     }
 
     async fn accept(&self) -> Self::Connection {

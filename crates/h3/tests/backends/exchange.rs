@@ -8,7 +8,7 @@ use http::{Request, Response, StatusCode};
 use crate::backend::{Backend, LONG, over_each_backend};
 use crate::support::{
     URI, assert_closed_by_peer, assert_closed_here, content, drive, extend, next_request, respond,
-    send_get,
+    response, send_get,
 };
 
 over_each_backend! {
@@ -59,7 +59,7 @@ async fn a_request_with_content<B: Backend>() {
             let mut stream = client.send_request(request).await.unwrap();
             stream.send_data(Bytes::from_static(b"question")).await.unwrap();
             stream.finish().await.unwrap();
-            let response = stream.recv_response().await.unwrap();
+            let response = response(&mut stream).await.unwrap();
             assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
             drop((stream, client));
         };

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use h3::client::SendRequest;
 use h3::error::{Code, ConnectionError, LocalError, StreamError};
-use h3::quic::{BidiStream, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream};
+use h3::quic::{ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream};
 use h3::{client, quic, server};
 use http::{Request, Response, StatusCode};
 
@@ -56,15 +56,19 @@ where
     client.send_request(Request::get(URI).body(()).unwrap()).await
 }
 
-/// Makes a GET request without content, and returns the response's header section.
-pub(crate) async fn get<O>(client: &mut SendRequest<O, Bytes>) -> Result<Response<()>, StreamError>
+/// Receives a response's header section, and the rest of the stream.
+pub(crate) async fn response<S>(
+    stream: &mut client::RequestStream<S, Bytes>,
+) -> Result<Response<()>, StreamError>
 where
-    O: OpenStreams<Bytes>,
+    S: RecvStream,
 {
-    send_get(client).await?.recv_response().await
+    let response = stream.recv_response().await?;
+    while stream.recv_data().await?.is_some() {}
+    Ok(response)
 }
 
-/// A server's next request, whose header section has been received.
+/// Waits for a server's next request, and for its header section.
 pub(crate) async fn next_request<C>(
     server: &mut server::Connection<C, Bytes>,
 ) -> (Request<()>, server::RequestStream<C::BidiStream, Bytes>)
@@ -88,7 +92,7 @@ where
 /// Reads the content of a server's request to its end.
 pub(crate) async fn content<S>(stream: &mut server::RequestStream<S, Bytes>) -> Vec<u8>
 where
-    S: RecvStream + BidiStream<Bytes>,
+    S: RecvStream,
 {
     let mut content = Vec::new();
     while let Some(piece) = stream.recv_data().await.unwrap() {

@@ -1,0 +1,40 @@
+//! Bytes of HTTP/3 streams that h3 does not send.
+
+use clearway_http3::field_section;
+
+/// The fields of a request.
+pub(crate) const POST: &[(&str, &str)] =
+    &[(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
+
+/// The bytes of frames, one after another.
+#[derive(Clone, Default)]
+pub(crate) struct Frames(Vec<u8>);
+
+impl Frames {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn frame(mut self, kind: u8, payload: &[u8]) -> Self {
+        self.0.push(kind);
+        match payload.len() {
+            length @ ..64 => self.0.push(length as u8),
+            length => self.0.extend((length as u16 | 0x4000).to_be_bytes()),
+        }
+        self.0.extend(payload);
+        self
+    }
+
+    pub(crate) fn data(self, content: &[u8]) -> Self {
+        self.frame(0x00, content)
+    }
+
+    pub(crate) fn headers(self, fields: &[(&str, &str)]) -> Self {
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        self.frame(0x01, &field_section::encode(fields))
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.clone()
+    }
+}
