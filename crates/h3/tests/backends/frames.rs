@@ -6,6 +6,8 @@ use clearway_http3::field_section;
 pub(crate) const POST: &[(&str, &str)] =
     &[(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
 
+pub(crate) const CONTROL_STREAM: u8 = 0x00;
+
 /// The bytes of frames, one after another.
 #[derive(Clone, Default)]
 pub(crate) struct Frames(Vec<u8>);
@@ -13,6 +15,11 @@ pub(crate) struct Frames(Vec<u8>);
 impl Frames {
     pub(crate) fn new() -> Self {
         Self::default()
+    }
+
+    /// The beginning of a control stream: its type, and SETTINGS without settings.
+    pub(crate) fn control() -> Self {
+        Self(vec![CONTROL_STREAM]).frame(0x04, &[])
     }
 
     pub(crate) fn frame(mut self, kind: u8, payload: &[u8]) -> Self {
@@ -32,6 +39,16 @@ impl Frames {
     pub(crate) fn headers(self, fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         self.frame(0x01, &field_section::encode(fields))
+    }
+
+    pub(crate) fn goaway(self, id: u8) -> Self {
+        self.frame(0x07, &[id])
+    }
+
+    /// Bytes that are not a complete frame.
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {

@@ -1,9 +1,11 @@
 //! h3 over Clearway's connections, and the same over quinn's.
 
 mod backend;
+mod connection;
 mod datagrams;
 mod exchange;
 mod frames;
 mod quinn;
+mod raw;
 mod slow_reader;
 mod support;

@@ -2,6 +2,7 @@
 
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
+use core::task::Poll;
 use core::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -9,7 +10,7 @@ use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8Key
 use h3::client::SendRequest;
 use h3::error::{Code, ConnectionError, LocalError, StreamError};
 use h3::quic::{ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream};
-use h3::{client, quic, server};
+use h3::{ConnectionState, client, quic, server};
 use http::{Request, Response, StatusCode};
 
 pub(crate) const URI: &str = "https://localhost/";
@@ -66,6 +67,41 @@ where
     let response = stream.recv_response().await?;
     while stream.recv_data().await?.is_some() {}
     Ok(response)
+}
+
+/// Drives a client's connection until it has the server's settings, which enable datagrams.
+pub(crate) async fn client_settings<C>(
+    driver: &mut client::Connection<C, Bytes>,
+    client: &SendRequest<C::OpenStreams, Bytes>,
+) where
+    C: quic::Connection<Bytes>,
+{
+    poll_fn(|context| {
+        assert!(driver.poll_close(context).is_pending());
+        if client.settings().enable_datagram() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Drives a server's connection until it has the client's settings, which enable datagrams. No
+/// request may arrive.
+pub(crate) async fn server_settings<C>(server: &mut server::Connection<C, Bytes>)
+where
+    C: quic::Connection<Bytes>,
+{
+    poll_fn(|context| {
+        assert!(server.poll_accept_request_stream(context).is_pending());
+        if server.settings().enable_datagram() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Makes a GET request without content, and receives the response.
+pub(crate) async fn get<O>(client: &mut SendRequest<O, Bytes>) -> Result<Response<()>, StreamError>
+where
+    O: OpenStreams<Bytes>,
+{
+    response(&mut send_get(client).await?).await
 }
 
 /// Waits for a server's next request, and for its header section.
