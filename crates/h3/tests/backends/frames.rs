@@ -6,7 +6,13 @@ use clearway_http3::field_section;
 pub(crate) const POST: &[(&str, &str)] =
     &[(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
 
+/// The fields of a trailer section.
+pub(crate) const TRAILERS: &[(&str, &str)] = &[("trailer", "some value")];
+
 pub(crate) const CONTROL_STREAM: u8 = 0x00;
+
+/// A frame of a reserved type, which every endpoint ignores (RFC 9114 §7.2.8).
+pub(crate) const RESERVED: u8 = 0x21;
 
 /// The bytes of frames, one after another.
 #[derive(Clone, Default)]
@@ -39,6 +45,10 @@ impl Frames {
     pub(crate) fn headers(self, fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         self.frame(0x01, &field_section::encode(fields))
+    }
+
+    pub(crate) fn reserved(self) -> Self {
+        self.frame(RESERVED, b"grease")
     }
 
     pub(crate) fn goaway(self, id: u8) -> Self {

@@ -7,5 +7,7 @@ mod exchange;
 mod frames;
 mod quinn;
 mod raw;
+mod request;
+mod sequences;
 mod slow_reader;
 mod support;

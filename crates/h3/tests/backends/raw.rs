@@ -4,7 +4,10 @@ use core::future::poll_fn;
 
 use bytes::{Buf, Bytes};
 use h3::error::Code;
-use h3::quic::{Connection, ConnectionErrorIncoming, OpenStreams, SendStreamUnframed};
+use h3::quic::{
+    Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStreamUnframed,
+    StreamErrorIncoming,
+};
 
 use crate::frames::Frames;
 
@@ -39,6 +42,12 @@ pub(crate) async fn write<S: SendStreamUnframed<Bytes>>(stream: &mut S, frames: 
 
 pub(crate) async fn finish<S: SendStreamUnframed<Bytes>>(stream: &mut S) {
     poll_fn(|context| stream.poll_finish(context)).await.unwrap();
+}
+
+/// Reads and discards the rest of a stream.
+pub(crate) async fn read_to_end<S: RecvStream>(stream: &mut S) -> Result<(), StreamErrorIncoming> {
+    while poll_fn(|context| stream.poll_data(context)).await?.is_some() {}
+    Ok(())
 }
 
 /// Waits until the peer closes the connection, and asserts that it does so with `code`.
