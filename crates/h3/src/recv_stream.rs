@@ -13,7 +13,7 @@ const READ_LIMIT: usize = 64 << 10;
 
 /// The receiving half of a stream.
 ///
-/// If it is dropped before its end was read, the peer is asked to stop sending, with code 0.
+/// Dropping it before its end was read stops the stream with code 0 (STOP_SENDING).
 #[derive(Debug)]
 pub struct RecvStream {
     stream: clearway::RecvStream,

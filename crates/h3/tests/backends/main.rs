@@ -3,6 +3,7 @@
 mod backend;
 mod connection;
 mod datagrams;
+mod differences;
 mod exchange;
 mod frames;
 mod quinn;
