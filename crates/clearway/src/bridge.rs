@@ -30,7 +30,9 @@ use tokio::sync::Notify;
 
 use crate::tasks::{self, Runtime};
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
-pub(crate) use held::{Held, Total};
+#[cfg(feature = "http3")]
+pub(crate) use held::Held;
+pub(crate) use held::Total;
 use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use requests::Requests;
