@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tower::service_fn;
 
-use crate::support::{Site, fetch, get, text, within};
+use crate::support::{Site, fetch, get, text, until, within};
 
 /// Returns the content of a request as it arrives.
 async fn echo(request: Request<RequestBody>) -> Result<Response<RequestBody>, Infallible> {
@@ -188,9 +188,7 @@ async fn shutting_down_completes_responses() {
     within(has_begun).await.unwrap();
     stop.send(()).unwrap();
     // The client has received GOAWAY.
-    while client.is_open() {
-        tokio::task::yield_now().await;
-    }
+    until(|| !client.is_open()).await;
     assert!(!serving.is_finished());
     release.send(()).unwrap();
     let mut response = within(pending.response()).await.unwrap();

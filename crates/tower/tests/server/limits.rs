@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, service_fn};
 
-use crate::support::{Site, fetch, get, text, within};
+use crate::support::{Site, fetch, get, text, until, within};
 
 /// A service that is ready once it is opened, and counts its clones that wait.
 #[derive(Clone)]
@@ -82,9 +82,7 @@ async fn one_request_at_a_time_waits_for_readiness() {
     let pending: Vec<_> =
         (0..10).map(|number| client.start(get(&format!("/{number}"))).unwrap()).collect();
     opener.waits_for(1).await;
-    while client.waiting() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| client.waiting() == 0).await;
     assert_eq!(*opener.polled.borrow(), 1, "all others wait in the transport");
     opener.open();
     for (number, pending) in pending.into_iter().enumerate() {

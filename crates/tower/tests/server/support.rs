@@ -29,6 +29,16 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(BOUND, future).await.expect("takes too long")
 }
 
+/// Waits until `condition` applies, but not forever.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    within(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// A server with a certificate for `localhost`, and the configuration of its clients.
 pub(crate) struct Site {
     pub(crate) server: Arc<Server>,
