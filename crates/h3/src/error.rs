@@ -1,4 +1,4 @@
-//! Conversion of Clearway's errors into those of [`h3::quic`](::h3::quic).
+//! Conversion of Clearway's errors into those of [`h3::quic`].
 //!
 //! h3 decides by these errors how to end a request or a connection.
 

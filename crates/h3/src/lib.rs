@@ -1,8 +1,8 @@
-//! [Clearway](clearway)'s QUIC connections for the crate [h3](::h3), which implements HTTP/3 over
-//! any QUIC library.
+//! [Clearway](clearway)'s QUIC connections for the crate [h3], which implements HTTP/3 over any QUIC
+//! library.
 //!
-//! [`Connection`] implements the traits of [`h3::quic`](::h3::quic): pass it to h3 where an example
-//! for quinn passes `h3_quinn::Connection`. Everything else of h3 is used as before.
+//! [`Connection`] implements the traits of [`h3::quic`]: pass it to h3 where an example for quinn
+//! passes `h3_quinn::Connection`. Everything else of h3 is used as before.
 //!
 //! # A server
 //!
