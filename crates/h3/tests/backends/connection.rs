@@ -264,7 +264,10 @@ async fn a_shutdown_permits_announced_requests<B: Backend>() {
     let backend = B::new(LONG);
     let (client, server) = backend.pair().await;
     let client = async {
-        let (mut driver, mut client) = client::new(client).await.unwrap();
+        // h3 loses a frame of the control stream that arrives while its reserved stream opens.
+        let mut builder = client::builder();
+        let (mut driver, mut client) =
+            builder.send_grease(false).build::<_, _, Bytes>(client).await.unwrap();
         let mut before = send_get(&mut client).await.unwrap();
         let mut during = send_get(&mut client).await.unwrap();
         response(&mut before).await.unwrap();
@@ -327,7 +330,9 @@ async fn a_client_shuts_down<B: Backend>() {
         assert_closed_by_peer(&drive(driver).await, Code::H3_NO_ERROR);
     };
     let server = async {
-        let mut server: Server<B> = server::Connection::new(server).await.unwrap();
+        // h3 loses a frame of the control stream that arrives while its reserved stream opens.
+        let mut builder = server::builder();
+        let mut server: Server<B> = builder.send_grease(false).build(server).await.unwrap();
         assert!(server.accept().await.unwrap().is_none());
     };
     tokio::join!(client, server);

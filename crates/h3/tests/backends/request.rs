@@ -219,7 +219,7 @@ async fn a_client_rejects_a_large_header_section<B: Backend>() {
             builder.max_field_section_size(12).build::<_, _, Bytes>(client).await.unwrap();
         let mut stream = send_get(&mut client).await.unwrap();
         assert_too_big(stream.recv_response().await, STATUS, 12);
-        assert_closed_by_peer(&drive(driver).await, Code::H3_NO_ERROR);
+        drive(driver).await;
         drop((stream, client));
     };
     let server = async {
