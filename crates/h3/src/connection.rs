@@ -18,6 +18,10 @@ type Halves = (clearway::SendStream, clearway::RecvStream);
 /// A future that waits for a stream.
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
 
+/// Number of unidirectional streams that h3 opens before it exchanges anything: the control stream
+/// and those of QPACK.
+const FIRST_STREAMS: u8 = 3;
+
 /// A connection for [`h3::client::new`](::h3::client::new) and
 /// [`h3::server::Connection::new`](::h3::server::Connection::new).
 ///
@@ -26,6 +30,8 @@ type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send
 /// stream types (RFC 9114 §6.2.3).
 pub struct Connection {
     open: OpenStreams,
+    /// Number of unidirectional streams opened so far, up to [`FIRST_STREAMS`].
+    opened_first: u8,
     accepting_bidi: Option<Waiting<Halves>>,
     accepting_recv: Option<Waiting<clearway::RecvStream>>,
 }
@@ -34,7 +40,12 @@ impl Connection {
     /// Creates an adapter for an established connection, or for one on which early data can be
     /// exchanged.
     pub fn new(connection: clearway::Connection) -> Self {
-        Self { open: OpenStreams::new(connection), accepting_bidi: None, accepting_recv: None }
+        Self {
+            open: OpenStreams::new(connection),
+            opened_first: 0,
+            accepting_bidi: None,
+            accepting_recv: None,
+        }
     }
 
     #[cfg(feature = "datagram")]
@@ -92,7 +103,14 @@ impl<B: Buf> h3::quic::OpenStreams<B> for Connection {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
-        self.open.poll_open_send(context)
+        let opened = ready!(self.open.poll_open_send(context));
+        if self.opened_first < FIRST_STREAMS {
+            self.opened_first += 1;
+            if self.opened_first == FIRST_STREAMS {
+                self.open.open_in_advance(context);
+            }
+        }
+        Poll::Ready(opened)
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
@@ -116,6 +134,19 @@ pub struct OpenStreams {
 impl OpenStreams {
     fn new(connection: clearway::Connection) -> Self {
         Self { connection, opening_bidi: None, opening_send: None }
+    }
+
+    /// Begins to open the next unidirectional stream, so that it is there when h3 asks for it.
+    ///
+    /// h3 opens a stream of a reserved type when a frame arrives on the control stream. If it has to
+    /// wait then, it loses the frame, for example GOAWAY.
+    fn open_in_advance(&mut self, context: &mut Context<'_>) {
+        let connection = self.connection.clone();
+        let mut opening: Waiting<_> = Box::pin(async move { connection.open_uni().await });
+        if let Poll::Ready(outcome) = opening.as_mut().poll(context) {
+            opening = Box::pin(core::future::ready(outcome));
+        }
+        self.opening_send = Some(opening);
     }
 
     fn close_connection(&self, code: Code, reason: &[u8]) {

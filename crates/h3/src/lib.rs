@@ -92,9 +92,9 @@
 //! - A frame whose write has failed, for example because the peer stopped the stream, is discarded.
 //!   The next frame fails in the same way, and does not close the connection.
 //! - A datagram for which the send queue has no room is dropped; quinn drops the oldest one.
-//! - Streams are opened by the connection's thread. While h3 waits for the stream of a reserved type
-//!   that it opens after the peer's settings, it loses a frame that arrives on the control stream,
-//!   such as GOAWAY. `send_grease(false)` in h3's builders avoids this.
+//! - Streams are opened by the connection's thread. If a frame such as GOAWAY follows the peer's
+//!   SETTINGS at the very beginning of a connection, h3 may lose it while it waits for the stream of
+//!   a reserved type. `send_grease(false)` in h3's builders avoids this.
 
 mod bidi_stream;
 mod connection;
