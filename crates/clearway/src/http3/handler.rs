@@ -113,8 +113,10 @@ impl RequestStream<'_> {
         self.turn.connection().remote_address()
     }
 
-    /// Returns the client, also after the connection has ended. Every request has it as an
-    /// extension.
+    /// Returns the client. It can be used after the connection has ended, for example by tasks.
+    ///
+    /// Requests of handlers do not have it as an extension, which would take three allocations for
+    /// each.
     pub fn peer(&mut self) -> Peer {
         let Self { turn, responses, .. } = self;
         responses.peer(turn.connection())

@@ -11,9 +11,8 @@ use http::{Request, Response};
 
 use crate::support::{Pair, configs, get, loopback, run};
 
-/// Describes the client of a request.
-fn describe<B>(request: &Request<B>) -> String {
-    let peer = Peer::of(request).unwrap();
+/// Describes a client.
+fn describe(peer: &Peer) -> String {
     format!("{} {:?}", peer.remote_address(), peer.local_ip())
 }
 
@@ -39,7 +38,7 @@ async fn the_address_follows_a_migration(server: SocketAddr, config: &clearway::
 fn tasks_know_the_current_address_of_a_client() {
     run(async {
         let pair = Pair::new();
-        pair.serve(|request| async move { Response::new(describe(&request)) });
+        pair.serve(|request| async move { Response::new(describe(Peer::of(&request).unwrap())) });
         the_address_follows_a_migration(pair.address(), &pair.config).await;
     });
 }
@@ -47,10 +46,10 @@ fn tasks_know_the_current_address_of_a_client() {
 struct Describing;
 
 impl Handler for Describing {
-    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+    fn request(&mut self, stream: &mut RequestStream<'_>, _: Request<()>) {
         assert_eq!(stream.peer().remote_address(), stream.remote_address());
         assert!(stream.statistics().datagrams_received > 0);
-        let content = bytes::Bytes::from(describe(&request));
+        let content = bytes::Bytes::from(describe(&stream.peer()));
         stream.respond(&Response::new(()), Some(Box::new(content))).unwrap();
     }
 }

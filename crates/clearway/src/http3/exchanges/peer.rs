@@ -16,7 +16,9 @@ use super::super::Error;
 use super::{Shared, State};
 use crate::bridge::{Established, Signal};
 
-/// The client of a request: an extension of every request that a server receives.
+/// The client of a request: an extension of every request that a server passes to tasks.
+/// [`Handler`](crate::http3::Handler)s get it from
+/// [`RequestStream::peer`](crate::http3::RequestStream::peer).
 ///
 /// It does not keep the connection open, and can be used after the connection has ended. Its clones
 /// and those of other requests on the connection share their memory.

@@ -218,7 +218,8 @@ impl Answers {
 impl Handler for Answers {
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
         let path = request.uri().path().to_owned();
-        note(&self.records, &path, |record| record.peer = Peer::of(&request).cloned());
+        let peer = stream.peer();
+        note(&self.records, &path, |record| record.peer = Some(peer));
         self.paths.insert(stream.id(), path.clone());
         match &*path {
             "/reset" => return stream.reset(Code::REQUEST_REJECTED),

@@ -111,8 +111,7 @@ impl<H: Handler> AppTurn for &mut Handling<H> {
         }
     }
 
-    fn request(&mut self, turn: &mut Turn<'_>, stream: u64, mut request: Request<()>) {
-        request.extensions_mut().insert(self.responses.peer(turn.connection()));
+    fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {
         let is_asked_for = expects_continue(&request);
         self.call(turn, stream, |handler, stream| handler.request(stream, request));
         if is_asked_for {
