@@ -60,10 +60,10 @@ impl ReceiveFailures {
 }
 
 /// Returns whether the descriptor or the call itself is invalid, in which case waiting does not
-/// help. A socket that does not belong to the operating system has ended if it returns
+/// help. Errors that a forged ICMP message can cause are never among these. A socket that does not belong to the operating system has ended if it returns
 /// `NotConnected`.
 pub fn is_final(error: &io::Error) -> bool {
-    let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
+    let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::FAULT];
     match Errno::from_io_error(error) {
         Some(errno) => wrong.contains(&errno),
         None => error.kind() == io::ErrorKind::NotConnected,

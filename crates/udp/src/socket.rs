@@ -261,7 +261,7 @@ impl Socket {
                 self.may_have_more = false;
                 return Ok(0);
             }
-            Err(error) if is_network_report(&error) || system::is_reset(&error) => {
+            Err(error) if is_report(&error) => {
                 self.has_errors = true;
                 self.may_have_more = true;
                 return Ok(0);
@@ -328,22 +328,22 @@ impl Socket {
                     self.cannot_segment = true;
                     self.renew_state();
                 }
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
-                    self.cannot_segment &= !is_refused_together;
-                    return SendOutcome::TooLarge;
-                }
                 Err(error) => {
                     self.cannot_segment &= !is_refused_together;
                     if system::may_be_without_offload(&error) {
                         self.renew_state();
                     }
-                    let is_report = is_network_report(&error);
-                    self.has_errors |= is_report;
-                    // The call returned an error of an earlier datagram instead of sending this
-                    // one.
-                    if !is_report || std::mem::replace(&mut is_second_attempt, true) {
-                        return SendOutcome::Failed(error);
+                    // The call may have returned an error of an earlier datagram instead of sending
+                    // this one.
+                    let may_be_earlier = is_report(&error);
+                    self.has_errors |= may_be_earlier;
+                    if may_be_earlier && !std::mem::replace(&mut is_second_attempt, true) {
+                        continue;
                     }
+                    return match Errno::from_io_error(&error) {
+                        Some(Errno::MSGSIZE) => SendOutcome::TooLarge,
+                        _ => SendOutcome::Failed(error),
+                    };
                 }
             }
         }
@@ -357,7 +357,7 @@ impl Socket {
         #[cfg(any(test, feature = "faults"))]
         let batches = batches.take_while(|_| self.faults.admits());
         self.call_send_together(batches).unwrap_or_else(|error| {
-            self.has_errors |= is_network_report(&error);
+            self.has_errors |= is_report(&error);
             0
         })
     }
@@ -494,17 +494,22 @@ fn mapped(address: Ipv4Addr) -> Ipv6Addr {
     address.to_ipv6_mapped()
 }
 
-/// Returns whether an error comes from an ICMP message about an earlier datagram.
-fn is_network_report(error: &io::Error) -> bool {
-    matches!(
+/// Returns whether an error may come from an ICMP message about an earlier datagram. Anyone can
+/// forge such messages, so they must neither end a socket nor count against the next datagram.
+fn is_report(error: &io::Error) -> bool {
+    let is_common = matches!(
         error.kind(),
         ErrorKind::ConnectionRefused
             | ErrorKind::HostUnreachable
             | ErrorKind::NetworkUnreachable
             | ErrorKind::PermissionDenied
-    )
+    );
+    is_common || system::is_report(error)
 }
 
 #[cfg(test)]
 #[path = "socket_tests.rs"]
 mod tests;
+
+#[cfg(all(test, target_os = "linux"))]
+mod forged_tests;

@@ -10,8 +10,8 @@ pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     UdpSocketState::new(socket.into())
 }
 
-/// Returns whether a receive call returned the error of an earlier send call instead of a datagram.
-/// These systems do so only for connected sockets.
-pub(crate) fn is_reset(_: &io::Error) -> bool {
+/// Returns whether a call returned the error of an earlier datagram, apart from the errors that have
+/// the same kind on all systems. These systems return errors only on connected sockets.
+pub(crate) fn is_report(_: &io::Error) -> bool {
     false
 }

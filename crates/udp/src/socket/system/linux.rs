@@ -1,17 +1,16 @@
 //! Support for Linux: sendmmsg(2), the error queue, and several sockets at one address.
 
-use core::mem::MaybeUninit;
-use core::net::SocketAddr;
+use core::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use clearway_kernel::{Message, sendmmsg};
-use nix::sys::socket::setsockopt;
+use nix::cmsg_space;
 use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt};
 use quinn_udp::UdpSocketState;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 
 use super::super::{Batch, RECEIVE_BUFFERS};
 
@@ -32,10 +31,23 @@ pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     Ok(state)
 }
 
-/// Returns whether a receive call returned the error of an earlier send call instead of a datagram.
-/// Linux never does: it returns ICMP errors on connected sockets with their own codes.
-pub(crate) fn is_reset(_: &io::Error) -> bool {
-    false
+/// Returns whether a call may have returned the error of an earlier datagram, as an ICMP message
+/// reports it. Linux translates the types and codes of these messages to the errors that have their
+/// own [kind](io::ErrorKind), and to these (`icmp_err_convert` and `icmpv6_err_convert`).
+pub(crate) fn is_report(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        // In this order: "fragmentation needed" or "packet too big", protocol unreachable, source
+        // route failed, host unknown, host isolated, parameter problem.
+        Some(
+            Errno::MSGSIZE
+                | Errno::NOPROTOOPT
+                | Errno::OPNOTSUPP
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::PROTO
+        )
+    )
 }
 
 /// Requests reports of unreachable destinations (IP_RECVERR). Without them, a client notices only
@@ -71,12 +83,31 @@ pub(crate) fn send_together<'a>(
     sendmmsg(socket.as_fd(), messages)
 }
 
-/// Removes an entry from the error queue. Returns the destination of the datagram that caused it.
+/// Removes an entry from the error queue. If it reports that a destination is unreachable, returns
+/// the destination.
 pub(crate) fn next_error(socket: &UdpSocket) -> io::Result<Option<SocketAddr>> {
     let mut payload = [0; 1];
-    let mut space = [MaybeUninit::uninit(); 256];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
-    let message = recvmsg(socket, &mut [IoSliceMut::new(&mut payload)], &mut control, flags)?;
-    Ok(message.address.and_then(|address| SocketAddr::try_from(address).ok()))
+    let mut space = cmsg_space!([u8; 256]);
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let (mut buffers, descriptor) = ([IoSliceMut::new(&mut payload)], socket.as_raw_fd());
+    let message = recvmsg::<SockaddrStorage>(descriptor, &mut buffers, Some(&mut space), flags)?;
+    let mut errors = message.cmsgs()?.filter_map(|control| match control {
+        ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
+            Some(Errno::from_raw_os_error(error.ee_errno.cast_signed()))
+        }
+        _ => None,
+    });
+    let is_unreachable = errors.next().is_some_and(|error| !is_about_contents(error));
+    Ok(message.address.as_ref().filter(|_| is_unreachable).and_then(socket_address))
+}
+
+/// Returns whether an error is about the size or the headers of a packet: the destination can be
+/// reached with other packets.
+fn is_about_contents(error: Errno) -> bool {
+    matches!(error, Errno::MSGSIZE | Errno::PROTO | Errno::OPNOTSUPP)
+}
+
+fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddrV4::from(*address).into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddrV6::from(*address).into()))
 }

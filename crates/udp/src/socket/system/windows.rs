@@ -31,8 +31,8 @@ fn state_for_wine(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     UdpSocketState::new((&other).into())
 }
 
-/// Returns whether a receive call returned the error of an earlier send call instead of a datagram:
-/// its destination was unreachable, according to an ICMP message that anyone can forge.
-pub(crate) fn is_reset(error: &io::Error) -> bool {
+/// Returns whether a call returned the error of an earlier datagram: its destination was
+/// unreachable, according to an ICMP message that anyone can forge.
+pub(crate) fn is_report(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ConnectionReset || error.raw_os_error() == Some(NET_RESET)
 }
