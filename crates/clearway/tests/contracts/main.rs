@@ -4,7 +4,6 @@ mod cancellation;
 mod closing;
 mod delivered;
 mod errors;
-mod failing;
 mod handles;
 mod left;
 mod programs;
