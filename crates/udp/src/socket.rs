@@ -33,6 +33,9 @@ pub const MAX_BATCH_BYTES: usize = 65_507;
 /// Maximum number of error queue entries to read in one call: anyone can add entries by sending
 /// ICMP messages.
 const MAX_ERRORS: usize = 32;
+/// Maximum number of times to send a datagram again after an error that may belong to an earlier
+/// one. Whoever sends ICMP messages would have to hit the time between two calls this often.
+const MAX_REPORTS: u32 = 8;
 
 /// Source and metadata of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -303,7 +306,7 @@ impl Socket {
         }
         let size = batch.contents.len();
         let segment = batch.segment_size.unwrap_or(size).max(1);
-        let mut is_second_attempt = false;
+        let mut reports = 0;
         let mut is_refused_together = false;
         while *progress < size {
             let rest = &batch.contents[*progress..];
@@ -317,7 +320,10 @@ impl Socket {
                 src_ip: batch.source_ip,
             };
             match self.call_send(&message) {
-                Ok(()) => *progress += part.len(),
+                Ok(()) => {
+                    *progress += part.len();
+                    reports = 0;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SendOutcome::WouldBlock;
                 }
@@ -337,7 +343,8 @@ impl Socket {
                     // this one.
                     let may_be_earlier = is_report(&error);
                     self.has_errors |= may_be_earlier;
-                    if may_be_earlier && !std::mem::replace(&mut is_second_attempt, true) {
+                    if may_be_earlier && reports < MAX_REPORTS {
+                        reports += 1;
                         continue;
                     }
                     return match Errno::from_io_error(&error) {

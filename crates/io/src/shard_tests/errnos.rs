@@ -49,7 +49,7 @@ const TOGETHER: usize = 16;
 
 /// The errors that Linux documents for sending a datagram (sendmsg(2), sendmmsg(2), udp(7), ip(7)),
 /// and additional errors that firewalls and drivers cause.
-const SEND_FAULTS: [Fault; 19] = [
+const SEND_FAULTS: [Fault; 22] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::NOBUFS),
     Fault::Error(Errno::NOMEM),
@@ -66,6 +66,9 @@ const SEND_FAULTS: [Fault; 19] = [
     Fault::Error(Errno::ADDRNOTAVAIL),
     Fault::Error(Errno::INTR),
     Fault::Error(Errno::OPNOTSUPP),
+    Fault::Error(Errno::NOPROTOOPT),
+    Fault::Error(Errno::NONET),
+    Fault::Error(Errno::PROTO),
     Fault::Error(Errno::PIPE),
     Fault::AtMost(1),
     Fault::AtMost(2),
@@ -73,7 +76,7 @@ const SEND_FAULTS: [Fault; 19] = [
 
 /// The errors that Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Errors after
 /// which a descriptor is not used again are in [`a_socket_that_cannot_receive_ends_its_shard`].
-const RECEIVE_FAULTS: [Fault; 12] = [
+const RECEIVE_FAULTS: [Fault; 18] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::CONNREFUSED),
     Fault::Error(Errno::HOSTUNREACH),
@@ -85,6 +88,13 @@ const RECEIVE_FAULTS: [Fault; 12] = [
     Fault::Error(Errno::NOBUFS),
     Fault::Error(Errno::IO),
     Fault::Error(Errno::NETDOWN),
+    // Linux returns these after certain ICMP messages.
+    Fault::Error(Errno::MSGSIZE),
+    Fault::Error(Errno::NOPROTOOPT),
+    Fault::Error(Errno::OPNOTSUPP),
+    Fault::Error(Errno::HOSTDOWN),
+    Fault::Error(Errno::NONET),
+    Fault::Error(Errno::PROTO),
     Fault::AtMost(1),
 ];
 
@@ -511,7 +521,7 @@ fn an_error_that_stays_is_named() {
 /// A descriptor that is no longer a socket ends the shard, and all applications get the reason.
 #[test]
 fn a_socket_that_cannot_receive_ends_its_shard() {
-    for errno in [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT] {
+    for errno in [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::FAULT] {
         for number in [0, 3] {
             let fault = Fault::Error(errno);
             let plan = Plan { call: Call::Receive, number, fault, lasts: Duration::MAX };
