@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -24,6 +24,8 @@ use super::replaceable::{HandOver, Replaceable};
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// Timeout for all shards to stop receiving.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted.
+const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Maximum number of processes that wait for a response.
 const BACKLOG: i32 = 16;
 
@@ -184,7 +186,7 @@ enum Ready {
     Second,
 }
 
-/// Waits until one of the descriptors is ready, for at most `patience`; `stop` signals the end.
+/// Waits until one of the descriptors is ready; `stop` signals the end.
 fn wait(
     stop: &OwnedFd,
     first: BorrowedFd<'_>,
@@ -205,6 +207,14 @@ fn wait(
             (_, Some(true), _) => return Ok(Ready::First),
             _ => {}
         }
+    }
+}
+
+/// Waits for [`PAUSE`], or until `stop` signals the end.
+fn pause(stop: &OwnedFd) -> io::Result<()> {
+    match poll(&mut [PollFd::new(stop, PollFlags::IN)], Some(&PAUSE)) {
+        Err(Errno::INTR) | Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -240,7 +250,14 @@ impl Kept {
 
     /// Responds to one process. Returns whether it has replaced this one.
     fn answer(&mut self, stop: &OwnedFd) -> io::Result<bool> {
-        let socket = accept_with(&self.path.listener, SocketFlags::CLOEXEC)?;
+        let socket = match accept_with(&self.path.listener, SocketFlags::CLOEXEC) {
+            Ok(socket) => socket,
+            // For example, there are no descriptors. The listener remains ready.
+            Err(error) => {
+                pause(stop)?;
+                return Err(error.into());
+            }
+        };
         let conversation = Conversation::new(socket, HELLO_PATIENCE)?;
         let user = conversation.user()?;
         if user != rustix::process::geteuid().as_raw() {
