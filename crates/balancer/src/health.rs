@@ -150,11 +150,18 @@ impl Health {
         self.state() != state
     }
 
-    /// Records that nothing is listening at the server's address: the server is down immediately,
+    /// Records a report that nothing is listening at the server's address. Anyone can forge such a
+    /// report, so the next check is due immediately; if that fails too, the server is down,
     /// regardless of `down_after`. Returns whether that changes the state.
-    pub fn on_unreachable(&mut self) -> bool {
+    pub fn on_unreachable(&mut self, now: Timestamp) -> bool {
         let state = self.state();
-        self.condition = Condition::Down { succeeded: 0 };
+        self.condition = match self.condition {
+            Condition::Up { since, failed: 0 } if self.settings.down_after > 1 => {
+                self.next_check = self.next_check.min(now);
+                Condition::Up { since, failed: self.settings.down_after.saturating_sub(1) }
+            }
+            _ => Condition::Down { succeeded: 0 },
+        };
         self.state() != state
     }
 

@@ -143,17 +143,29 @@ fn thresholds_of_zero_are_one() {
 }
 
 #[test]
-fn where_nothing_listens_one_check_is_enough() {
+fn where_nothing_listens_a_second_check_at_once_is_enough() {
     let settings = HealthSettings { down_after: 100, up_after: 2, ..HealthSettings::default() };
     let mut health = Health::assumed_up(settings, at(0));
-    assert!(health.on_unreachable());
-    assert_eq!((health.state(), health.weight(at(0))), (ServerState::Down, 0));
-    assert!(!health.on_unreachable());
-    // The server comes up again as after any other failure.
-    assert!(!health.on_success(at(1)));
-    assert!(!health.on_unreachable());
-    assert!(!health.on_success(at(2)));
-    assert!(health.on_success(at(3)));
+    assert!(health.begin_check(at(0)));
+    assert!(!health.begin_check(at(0)));
+    assert!(!health.on_unreachable(at(0)));
+    // The report may be forged.
+    assert!(health.begin_check(at(0)));
+    assert!(!health.on_success(at(0)));
+    assert!(!health.begin_check(at(0)));
+    for is_reported in [false, true] {
+        let mut health = health.clone();
+        assert!(!health.on_unreachable(at(0)));
+        assert!(health.begin_check(at(0)));
+        assert!(if is_reported { health.on_unreachable(at(0)) } else { health.on_failure() });
+        assert_eq!((health.state(), health.weight(at(0))), (ServerState::Down, 0));
+        assert!(!health.begin_check(at(0)));
+        // The server comes up again as after any other failure.
+        assert!(!health.on_success(at(1)));
+        assert!(!health.on_unreachable(at(1)));
+        assert!(!health.on_success(at(2)));
+        assert!(health.on_success(at(3)));
+    }
 }
 
 proptest! {

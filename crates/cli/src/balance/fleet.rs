@@ -155,7 +155,7 @@ impl Fleet {
         checked.latest = check.number;
         let has_changed = match &outcome {
             Ok(()) => checked.health.on_success(now),
-            Err(CheckFailure { is_unreachable: true, .. }) => checked.health.on_unreachable(),
+            Err(CheckFailure { is_unreachable: true, .. }) => checked.health.on_unreachable(now),
             Err(_) => checked.health.on_failure(),
         };
         if !has_changed {
