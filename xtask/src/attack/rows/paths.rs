@@ -15,16 +15,35 @@ use crate::waiting::check_interrupt;
 /// The address of the client whose path the forged messages are about. No other test uses it: the
 /// kernel caches the path information from these messages for minutes.
 const TARGETED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
-/// The ICMP codes for an unreachable destination: port unreachable, and fragmentation needed (RFC
-/// 792).
-const PORT: u8 = 3;
-const TOO_BIG: u8 = 4;
+/// The ICMP type and code for "fragmentation needed" (RFC 792).
+const TOO_BIG: [u8; 2] = [3, 4];
+/// The types and codes of other messages that Linux reports to sockets: an unreachable destination
+/// with each code of RFC 1812, an exceeded time, and a parameter problem.
+const OTHERS: [[u8; 2]; 17] = [
+    [3, 0],
+    [3, 1],
+    [3, 2],
+    [3, 3],
+    [3, 5],
+    [3, 6],
+    [3, 7],
+    [3, 8],
+    [3, 9],
+    [3, 10],
+    [3, 11],
+    [3, 12],
+    [3, 13],
+    [3, 14],
+    [3, 15],
+    [11, 0],
+    [12, 0],
+];
 
 pub(super) fn rows() -> Vec<Row> {
     vec![Row {
         name: "forged-icmp",
         target: Target::Serve(&[]),
-        is_quick: false,
+        is_quick: true,
         // The congestion windows of two downloads.
         bound: Bound { memory: 40 * MIB, ..USUAL },
         drive: forged_icmp,
@@ -43,8 +62,8 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((folded + (folded >> 16)) as u16)
 }
 
-/// Returns an ICMP destination unreachable message about a datagram from the server to the client.
-fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -> Vec<u8> {
+/// Returns an ICMP message about a datagram from the server to the client.
+fn message([kind, code]: [u8; 2], mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -> Vec<u8> {
     let mut datagram = vec![0x45, 0, 5, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
     datagram.extend(server.ip().octets());
     datagram.extend(client.ip().octets());
@@ -53,7 +72,7 @@ fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -
     datagram.extend(server.port().to_be_bytes());
     datagram.extend(client.port().to_be_bytes());
     datagram.extend([4, 0xe8, 0, 0]);
-    let mut message = vec![3, code, 0, 0, 0, 0];
+    let mut message = vec![kind, code, 0, 0, 0, 0];
     message.extend(mtu.to_be_bytes());
     message.extend(datagram);
     let sum = checksum(&message);
@@ -76,8 +95,8 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
         return Err("the addresses are not IPv4 addresses".to_owned());
     };
     let to = SockAddr::from(SocketAddrV4::new(*server.ip(), 0));
-    let forge = |code, mtu| {
-        let message = unreachable(code, mtu, server, own);
+    let forge = |kind, mtu| {
+        let message = message(kind, mtu, server, own);
         scene.counter.add(message.len());
         // If the send buffer is full, the message is dropped, as it could be on a path.
         let _ = raw.send_to(&message, &to);
@@ -87,7 +106,9 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
         for mtu in [0, 68, 552, 1_000, 1_227] {
             forge(TOO_BIG, mtu);
         }
-        forge(PORT, 0);
+        for kind in OTHERS {
+            forge(kind, 0);
+        }
         client.pump(Duration::from_millis(1))?;
         if number % 64 == 0 {
             check_interrupt()?;
@@ -121,7 +142,7 @@ mod tests {
     #[test]
     fn a_message_with_its_checksum_has_the_sum_0() {
         let [one, other] = ["192.0.2.1:443", "192.0.2.2:1"].map(|text| text.parse().unwrap());
-        assert_eq!(checksum(&unreachable(TOO_BIG, 1_000, one, other)), 0);
+        assert_eq!(checksum(&message(TOO_BIG, 1_000, one, other)), 0);
         assert_eq!(checksum(&[0x45, 0, 0, 0x1c]), !0x451c);
     }
 }
