@@ -82,7 +82,9 @@ enum Call {
 
 #[test]
 fn a_forged_icmp_message_neither_ends_a_socket_nor_affects_a_datagram() {
-    for local in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+    let (v4, v6) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    // The last one is a dual-stack socket that receives IPv4.
+    for (bound, local) in [(v4, v4), (v6, v6), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), v4)] {
         let (family, protocol) = match local.is_ipv6() {
             true => (AddressFamily::Inet6, SockProtocol::IcmpV6),
             false => (AddressFamily::Inet, SockProtocol::Icmp),
@@ -97,15 +99,16 @@ fn a_forged_icmp_message_neither_ends_a_socket_nor_affects_a_datagram() {
         let elsewhere = SocketAddr::new(elsewhere, 9999);
         for (kind, about) in messages(local.is_ipv6()) {
             for call in [Call::Receive, Call::Send, Call::SendTogether] {
-                let context = format!("{local}, {kind:?}, {call:?}");
-                let bind = || Socket::bind(SocketAddr::new(local, 0)).unwrap();
-                let (mut attacked, mut peer) = (bind(), bind());
-                let message = message(kind, attacked.local_address(), elsewhere);
+                let context = format!("{bound}, {local}, {kind:?}, {call:?}");
+                let bind = |ip| Socket::bind(SocketAddr::new(ip, 0)).unwrap();
+                let (mut attacked, mut peer) = (bind(bound), bind(local));
+                let own = SocketAddr::new(local, attacked.local_address().port());
+                let message = message(kind, own, elsewhere);
                 let target = SockaddrStorage::from(SocketAddr::new(local, 0));
                 sendto(raw.as_raw_fd(), &message, &target, MsgFlags::empty()).unwrap();
                 assert!(wait(&attacked, PollFlags::IN).contains(PollFlags::ERR), "{context}");
                 let batch = Batch {
-                    destination: peer.local_address(),
+                    destination: attacked.destination(peer.local_address()).unwrap(),
                     source_ip: None,
                     ecn: EcnCodepoint::NotEct,
                     contents: &[7; 2000],
@@ -131,10 +134,11 @@ fn a_forged_icmp_message_neither_ends_a_socket_nor_affects_a_datagram() {
                 assert!(attacked.has_errors(), "{context}");
                 let mut unreachable = Vec::new();
                 attacked.unreachable(|destination| unreachable.push(destination));
+                let elsewhere = attacked.destination(elsewhere).unwrap();
                 let expected = if about == About::Destination { vec![elsewhere] } else { vec![] };
                 assert_eq!(unreachable, expected, "{context}");
                 // Both directions work.
-                let back = Batch { destination: attacked.local_address(), ..batch };
+                let back = Batch { destination: own, ..batch };
                 assert!(matches!(peer.send(&back, &mut 0), SendOutcome::Sent), "{context}");
                 let mut count = 0;
                 while count < 2 {
