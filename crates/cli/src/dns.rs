@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clearway::rustls::RootCertStore;
-use clearway_dns::{Forwarder, ForwarderConfig, ForwarderStatistics, Server, Upstream};
+use clearway_dns::{Forwarder, ForwarderConfig, ForwarderStatistics, Limits, Server, Upstream};
 use clearway_network::parse_duration;
 
 use crate::certificate::read_roots;
@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::log::LogOptions;
 use crate::serve::certificates::CertificateOptions;
 use crate::units::size_of_at_least_1_mib;
-use crate::{address, output, service_manager};
+use crate::{address, output, service_manager, system};
 use listeners::Listeners;
 
 /// Forward DNS to servers over QUIC, HTTP/3 or TLS, and cache responses.
@@ -109,6 +109,7 @@ fn parse_time(input: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) async fn run(command: DnsCommand) -> Result<(), Failure> {
+    system::permit_all_descriptors();
     command.reports.start();
     if command.listen.port() == DNS_PORT {
         return Err(Failure::new("DNS over QUIC must not use port 53 (RFC 9250 §4.1.1)")
@@ -163,6 +164,7 @@ fn forwarder(command: &DnsCommand) -> Result<Forwarder, Failure> {
     config.cache_bytes = command.cache_memory;
     config.attempt_time = command.upstream_timeout;
     config.query_time = command.query_timeout;
+    config.max_udp_sockets = max_udp_sockets(system::max_descriptors());
     Forwarder::new(command.upstream.iter().cloned(), config).map_err(cannot)
 }
 
@@ -182,6 +184,13 @@ async fn report_health(forwarder: &Forwarder) {
         }
         before = now;
     }
+}
+
+/// Returns the number of sockets for queries to UDP upstream servers: half of the descriptors of the
+/// process, and no more than the server accepts queries.
+fn max_udp_sockets(descriptors: Option<u64>) -> usize {
+    let most = Limits::default().queries;
+    descriptors.map_or(most, |it| usize::try_from(it / 2).map_or(most, |half| half.min(most)))
 }
 
 fn summary(statistics: &ForwarderStatistics) -> String {

@@ -47,6 +47,10 @@ pub struct ForwarderConfig {
     pub attempt_time: Duration,
     /// Time limit of a query. The default is 5 s.
     pub query_time: Duration,
+    /// Maximum number of sockets for outstanding queries to UDP upstream servers. Each query has a
+    /// socket of its own; queries beyond the limit fail. The default is 512, half of the usual limit
+    /// on a process's file descriptors.
+    pub max_udp_sockets: usize,
 }
 
 impl ForwarderConfig {
@@ -81,6 +85,7 @@ impl ForwarderConfig {
             cache_bytes: 64 << 20,
             attempt_time: Duration::from_secs(2),
             query_time: Duration::from_secs(5),
+            max_udp_sockets: 512,
         })
     }
 }
@@ -181,7 +186,7 @@ impl Forwarder {
         upstreams: impl IntoIterator<Item = Upstream>,
         config: ForwarderConfig,
     ) -> Result<Self, ForwarderError> {
-        let dialer = Arc::new(Dialer::new(config.quic, config.tls));
+        let dialer = Arc::new(Dialer::new(config.quic, config.tls, config.max_udp_sockets));
         let changes = watch::Sender::new(());
         let backend = |it| Backend::new(it, dialer.clone(), changes.clone());
         let backends = upstreams.into_iter().map(backend);

@@ -38,6 +38,13 @@ fn wrong_options_are_explained() {
     }
 }
 
+#[test]
+fn half_of_the_descriptors_are_for_queries_to_udp_servers() {
+    assert_eq!(max_udp_sockets(Some(1024)), 512);
+    assert_eq!(max_udp_sockets(Some(1 << 20)), 10_000);
+    assert_eq!(max_udp_sockets(None), 10_000);
+}
+
 fn quiet() -> Registry {
     let roots = crate::certificate::Development::generate().unwrap().pem;
     let file = std::env::temp_dir().join(format!("clearway-dns-{}.pem", std::process::id()));

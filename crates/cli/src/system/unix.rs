@@ -76,6 +76,11 @@ pub(crate) fn permit_all_descriptors() {
     }
 }
 
+/// Returns this process's descriptor limit. `None` means that there is no limit.
+pub(crate) fn max_descriptors() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// Returns the UDP sockets that a service manager has opened for this process (LISTEN_FDS and
 /// LISTEN_PID; sd_listen_fds(3)).
 pub(crate) fn activated() -> io::Result<Vec<UdpSocket>> {

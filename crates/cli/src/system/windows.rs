@@ -68,6 +68,11 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 /// Does nothing: the number of handles of a process is not limited.
 pub(crate) fn permit_all_descriptors() {}
 
+/// Returns `None`: there is no limit on descriptors.
+pub(crate) fn max_descriptors() -> Option<u64> {
+    None
+}
+
 /// Returns no sockets: there is no service manager that passes them.
 pub(crate) fn activated() -> io::Result<Vec<UdpSocket>> {
     Ok(Vec::new())

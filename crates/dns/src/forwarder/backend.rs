@@ -84,6 +84,10 @@ impl Backend {
         let outcome = self.link.exchange(question, limit).await;
         match &outcome {
             Ok(_) => self.succeeded(),
+            Err(LinkError::Shortage(why)) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!("no query can be sent to the upstream server {}: {why}", self.url);
+            }
             Err(error) => self.failed(error, limit),
         }
         outcome

@@ -9,10 +9,13 @@ mod udp;
 
 use core::fmt;
 use core::time::Duration;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clearway::ConnectAnyError;
 use hickory_proto::op::Message;
+use rustix::io::Errno;
 
 use super::question::Question;
 use crate::extended_error::{ErrorInfo, ExtendedError};
@@ -35,11 +38,27 @@ pub(crate) enum LinkError {
     /// The response violates the protocol.
     Invalid(Violation),
     TimedOut,
+    /// This host lacks descriptors, ports or memory, which says nothing about the server.
+    Shortage(Arc<str>),
 }
 
 impl LinkError {
+    /// Returns the error for a failure to open or connect a socket.
+    pub(crate) fn opening(error: &io::Error) -> Self {
+        match is_shortage(error) {
+            true => Self::Shortage(error.to_string().into()),
+            false => Self::unreachable(error),
+        }
+    }
+
     pub(crate) fn unreachable(error: impl fmt::Display) -> Self {
         Self::Unreachable(error.to_string().into())
+    }
+
+    /// Returns the error for failed attempts to connect to all addresses of a server.
+    pub(crate) fn of_attempts(error: ConnectAnyError<Self>) -> Self {
+        let shortage = error.attempts().iter().find(|(_, it)| matches!(it, Self::Shortage(_)));
+        shortage.map_or_else(|| Self::unreachable(&error), |(_, shortage)| shortage.clone())
     }
 
     pub(crate) fn lost(error: impl fmt::Display) -> Self {
@@ -65,6 +84,10 @@ impl LinkError {
                 let text = "the upstream server's response is invalid";
                 ExtendedError::new(ErrorInfo::InvalidData, text)
             }
+            Self::Shortage(_) => {
+                let text = "the server is overloaded";
+                ExtendedError::new(ErrorInfo::Other, text)
+            }
         }
     }
 }
@@ -76,8 +99,16 @@ impl fmt::Display for LinkError {
             Self::Lost(why) => f.write_str(why),
             Self::Invalid(violation) => write!(f, "invalid response: {violation}"),
             Self::TimedOut => f.write_str("no response in time"),
+            Self::Shortage(why) => write!(f, "cannot open a socket: {why}"),
         }
     }
+}
+
+/// Returns whether an error means that this host lacks descriptors, ports or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages =
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRINUSE, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
 
 /// A link to an upstream server.
@@ -102,7 +133,7 @@ impl Link {
                 Self::Tls(Reconnecting::new(TlsConnector { upstream, dialer }))
             }
             UpstreamProtocol::Tcp => Self::Tcp(Reconnecting::new(TcpConnector { upstream })),
-            UpstreamProtocol::Udp => Self::Udp(UdpLink::new(upstream)),
+            UpstreamProtocol::Udp => Self::Udp(UdpLink::new(upstream, dialer.sockets.clone())),
         }
     }
 
@@ -143,5 +174,22 @@ impl Link {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_on_this_host_is_not_the_servers_failure() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRINUSE] {
+            let error = LinkError::opening(&errno.into());
+            assert!(matches!(error, LinkError::Shortage(_)), "{errno:?}: {error:?}");
+        }
+        for errno in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::TIMEDOUT] {
+            let error = LinkError::opening(&errno.into());
+            assert!(matches!(error, LinkError::Unreachable(_)), "{errno:?}: {error:?}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use clearway_dns::{
     Answer, Client, ExtendedError, Forwarder, ForwarderConfig, ForwarderError, Handler,
     HealthWatch, Request, Server,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
@@ -339,6 +339,38 @@ async fn without_an_upstream_the_client_gets_the_reason() {
     assert!(health.changed().await);
     let error = statistics.upstreams[0].last_error.as_deref().unwrap();
     assert!(error.contains("cannot connect"), "{error}");
+}
+
+/// Every query to a UDP server has its own socket, so queries that get no response could use up all
+/// descriptors.
+#[tokio::test]
+async fn queries_without_a_socket_do_not_count_against_the_upstream() {
+    let site = Site::new();
+    let silent = UdpSocket::bind(loopback()).await.unwrap();
+    let mut config = ForwarderConfig::with_roots(site.roots()).unwrap();
+    config.attempt_time = Duration::from_secs(60);
+    config.query_time = Duration::from_secs(60);
+    config.max_udp_sockets = 1;
+    let upstream = url(silent.local_addr().unwrap(), "udp").parse().unwrap();
+    let forwarder = Forwarder::new([upstream], config).unwrap();
+    let endpoint = site.serve(&Server::new(forwarder.clone()));
+    let client = site.connect(endpoint.local_address()).await;
+    let client = client.with_query_time(Duration::from_secs(40));
+    let others = async {
+        // The first query now has the only socket.
+        silent.recv(&mut [0; 512]).await.unwrap();
+        for name in ["b.example.", "c.example.", "d.example.", "e.example."] {
+            let response = client.query(query(name)).await.unwrap();
+            assert_eq!(response.metadata.response_code, ResponseCode::ServFail);
+            assert_eq!(ExtendedError::of(&response.edns.unwrap()).unwrap().code, 0);
+        }
+    };
+    tokio::select! {
+        response = client.query(query("a.example.")) => panic!("{response:?}"),
+        () = others => {}
+    }
+    let statistics = forwarder.statistics();
+    assert_eq!((statistics.failures, statistics.upstreams[0].is_up), (4, true));
 }
 
 #[tokio::test]

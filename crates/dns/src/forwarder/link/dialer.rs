@@ -3,13 +3,16 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway::{ClientConfig, Endpoint};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
-/// The configuration and the sockets of encrypted links.
+/// The configuration and the sockets of links.
 pub(crate) struct Dialer {
     pub(crate) quic: ClientConfig,
     pub(crate) tls: TlsConnector,
     endpoints: Mutex<Endpoints>,
+    /// Permits for sockets: each query over UDP has its own.
+    pub(crate) sockets: Arc<Semaphore>,
 }
 
 /// The endpoints of QUIC connections, created when they are needed: a host may have no IPv6.
@@ -20,8 +23,13 @@ struct Endpoints {
 }
 
 impl Dialer {
-    pub(crate) fn new(quic: ClientConfig, tls: Arc<clearway::rustls::ClientConfig>) -> Self {
-        Self { quic, tls: TlsConnector::from(tls), endpoints: Mutex::default() }
+    pub(crate) fn new(
+        quic: ClientConfig,
+        tls: Arc<clearway::rustls::ClientConfig>,
+        max_sockets: usize,
+    ) -> Self {
+        let sockets = Arc::new(Semaphore::new(max_sockets.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { quic, tls: TlsConnector::from(tls), endpoints: Mutex::default(), sockets }
     }
 
     /// Returns the endpoint for connections to `remote`.

@@ -27,16 +27,18 @@ impl Connector for HttpsConnector {
     type Session = Client;
 
     async fn connect(&self) -> Result<Client, LinkError> {
-        let addresses = self.upstream.resolve().await.map_err(LinkError::unreachable)?;
+        let addresses = self.upstream.resolve().await;
+        let addresses = addresses.map_err(|error| LinkError::opening(&error))?;
         let config = self.dialer.quic.clone().application_protocols([http3::PROTOCOL]);
         let config = &config;
         let connect = |address| async move {
-            let endpoint = self.dialer.endpoint(address).map_err(LinkError::unreachable)?;
+            let endpoint = self.dialer.endpoint(address);
+            let endpoint = endpoint.map_err(|error| LinkError::opening(&error))?;
             let name = self.upstream.server_name();
             let client = Client::connect(&endpoint, config, address, name).await;
             client.map_err(LinkError::unreachable)
         };
-        connect_any(addresses, connect).await.map_err(LinkError::unreachable)
+        connect_any(addresses, connect).await.map_err(LinkError::of_attempts)
     }
 
     fn is_open(session: &Client) -> bool {

@@ -21,14 +21,16 @@ impl Connector for QuicConnector {
     type Session = Client;
 
     async fn connect(&self) -> Result<Client, LinkError> {
-        let addresses = self.upstream.resolve().await.map_err(LinkError::unreachable)?;
+        let addresses = self.upstream.resolve().await;
+        let addresses = addresses.map_err(|error| LinkError::opening(&error))?;
         let connect = |address| async move {
-            let endpoint = self.dialer.endpoint(address).map_err(LinkError::unreachable)?;
+            let endpoint = self.dialer.endpoint(address);
+            let endpoint = endpoint.map_err(|error| LinkError::opening(&error))?;
             let name = self.upstream.server_name();
             let client = Client::connect(&endpoint, &self.dialer.quic, address, name).await;
             client.map_err(LinkError::unreachable)
         };
-        connect_any(addresses, connect).await.map_err(LinkError::unreachable)
+        connect_any(addresses, connect).await.map_err(LinkError::of_attempts)
     }
 
     fn is_open(session: &Client) -> bool {

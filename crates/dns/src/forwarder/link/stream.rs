@@ -50,9 +50,10 @@ struct Job {
 }
 
 async fn connect(upstream: &Upstream) -> Result<TcpStream, LinkError> {
-    let addresses = upstream.resolve().await.map_err(LinkError::unreachable)?;
-    let stream = connect_any(addresses, TcpStream::connect).await;
-    let stream = stream.map_err(LinkError::unreachable)?;
+    let opening = |error: io::Error| LinkError::opening(&error);
+    let addresses = upstream.resolve().await.map_err(opening)?;
+    let connect = |address| async move { TcpStream::connect(address).await.map_err(opening) };
+    let stream = connect_any(addresses, connect).await.map_err(LinkError::of_attempts)?;
     stream.set_nodelay(true).map_err(LinkError::unreachable)?;
     Ok(stream)
 }

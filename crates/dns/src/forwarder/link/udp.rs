@@ -3,11 +3,12 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use hickory_proto::op::Message;
 use tokio::net::UdpSocket;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::super::question::Question;
@@ -27,12 +28,14 @@ pub(crate) struct UdpLink {
     tcp: Reconnecting<TcpConnector>,
     /// The server's address, and when it was resolved.
     address: Mutex<Option<(SocketAddr, Instant)>>,
+    /// Permits for open sockets, shared by all links of a forwarder.
+    sockets: Arc<Semaphore>,
 }
 
 impl UdpLink {
-    pub(crate) fn new(upstream: Upstream) -> Self {
+    pub(crate) fn new(upstream: Upstream, sockets: Arc<Semaphore>) -> Self {
         let tcp = Reconnecting::new(TcpConnector { upstream: upstream.clone() });
-        Self { upstream, tcp, address: Mutex::new(None) }
+        Self { upstream, tcp, address: Mutex::new(None), sockets }
     }
 
     /// Sends a question, and returns the response. If the UDP response is truncated, queries again
@@ -58,7 +61,9 @@ impl UdpLink {
         let id = message.metadata.id;
         let layout = Layout { is_prefixed: false, block: None, limit: MAX_MESSAGE };
         let octets = encode_query(message, id, layout).map_err(LinkError::lost)?;
-        let socket = self.socket().await.map_err(LinkError::unreachable)?;
+        let full = |_| LinkError::Shortage("too many queries are outstanding".into());
+        let _permit = self.sockets.try_acquire().map_err(full)?;
+        let socket = self.socket().await.map_err(|error| LinkError::opening(&error))?;
         loop {
             socket.send(&octets).await.map_err(LinkError::lost)?;
             let response = timeout(RETRANSMIT, receive(&socket, question, id)).await;
