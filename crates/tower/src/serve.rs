@@ -113,7 +113,9 @@ impl<S> Serve<S> {
     /// the requests in progress are completed; see [`Server::shutdown`].
     ///
     /// A client that keeps a response or a WebSocket open delays the end, so programs that must
-    /// exit limit how long they wait for [`run`](Self::run).
+    /// exit limit how long they wait for [`run`](Self::run). This includes upgraded HTTP/1.1
+    /// connections: nothing tells their tasks to end, and `run` returns after the last of these has
+    /// dropped its connection.
     pub fn graceful_shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.shutdown = Some(Box::pin(signal));
         self
@@ -145,7 +147,8 @@ impl<S> Serve<S> {
     }
 
     /// Sets how many clients over TCP are served at a time. Others wait until one disconnects. The
-    /// default is 10,000.
+    /// default is 10,000. Upgraded HTTP/1.1 connections, such as WebSockets, count until the
+    /// service drops them.
     #[cfg(feature = "tcp")]
     pub fn max_tcp_connections(mut self, count: usize) -> Self {
         self.tcp.max_connections = count;
@@ -157,7 +160,9 @@ impl<S> Serve<S> {
     ///
     /// # Cancel safety
     /// If the future is dropped, connections over TCP are closed, and requests over HTTP/3 remain
-    /// queued. The responses that have begun over HTTP/3 are completed.
+    /// queued. The responses that have begun over HTTP/3 are completed. Reads and writes of tasks
+    /// that own upgraded HTTP/1.1 connections then fail with
+    /// [`ConnectionAborted`](std::io::ErrorKind::ConnectionAborted).
     ///
     /// # Panics
     /// Panics if it is called outside a tokio runtime.

@@ -15,17 +15,23 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
+use self::stream::{Share, Stream};
 use crate::body::{RequestBody, ResponseBody};
 use crate::exchange::{Settings, answer, readiness};
 use crate::stop::is_set;
 use crate::{AltSvcLayer, BoxError};
+
+mod stream;
+#[cfg(test)]
+mod tests;
 
 /// Limit on the time that a client takes for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -60,8 +66,8 @@ impl Default for Options {
 
 impl Options {
     /// Serves clients until `stopped` is set, and waits until their requests in progress are
-    /// complete. `port` is that of the HTTP/3 server. Connections are closed if the future is
-    /// dropped.
+    /// complete and upgraded connections are closed. `port` is that of the HTTP/3 server.
+    /// Connections are closed if the future is dropped.
     pub(crate) async fn run<S, B>(
         self,
         service: S,
@@ -79,26 +85,37 @@ impl Options {
         let tls = TlsAcceptor::from(tls);
         let alt_svc = self.alt_svc.unwrap_or_else(|| AltSvcLayer::new(port, MAX_AGE));
         let mut connections = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(self.max_connections.min(Semaphore::MAX_PERMITS)));
+        let (alive, mut last_gone) = mpsc::channel(1);
+        // Dropped with the future of this function.
+        let (_abandon, abandoned) = watch::channel(false);
         loop {
+            // The semaphore is never closed.
+            let next = async {
+                let permit = permits.clone().acquire_owned().await.ok()?;
+                Some((permit, accept(&listener).await))
+            };
             tokio::select! {
                 biased;
                 () = is_set(&mut stopped) => break,
                 Some(_) = connections.join_next() => {}
-                (stream, remote_address) = accept(&listener),
-                    if connections.len() < self.max_connections =>
-                {
+                Some((permit, (stream, remote_address))) = next => {
+                    let (alive, abandoned) = (alive.clone(), abandoned.clone());
+                    let share = Share { permit, alive, abandoned };
                     let exchanges = Exchanges {
                         service: service.clone(),
                         settings: settings.clone(),
                         alt_svc: alt_svc.clone(),
                         remote_address,
                     };
-                    connections.spawn(exchanges.run(stream, tls.clone(), stopped.clone()));
+                    connections.spawn(exchanges.run(stream, share, tls.clone(), stopped.clone()));
                 }
             }
         }
-        drop(listener);
+        drop((listener, alive));
         while connections.join_next().await.is_some() {}
+        // Upgraded connections have no task here, but delay the end as all others do.
+        let _ = last_gone.recv().await;
     }
 }
 
@@ -156,16 +173,27 @@ where
     B::Error: Into<BoxError>,
 {
     /// Serves the connection.
-    async fn run(self, stream: TcpStream, tls: TlsAcceptor, stopped: watch::Receiver<bool>) {
-        if let Some(stream) = handshake(tls, stream, self.remote_address).await {
-            self.serve(stream, stopped).await;
+    async fn run(
+        self,
+        stream: TcpStream,
+        share: Share,
+        tls: TlsAcceptor,
+        stopped: watch::Receiver<bool>,
+    ) {
+        let stream = handshake(tls, stream, self.remote_address).await;
+        if let Some(stream) = stream {
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            self.serve(stream, is_http2, share, stopped).await;
         }
     }
 
     /// Serves the connection with the HTTP version that TLS has negotiated.
-    async fn serve(self, stream: TlsStream<TcpStream>, stopped: watch::Receiver<bool>) {
-        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let (stream, remote_address) = (TokioIo::new(stream), self.remote_address);
+    async fn serve<I>(self, stream: I, is_http2: bool, share: Share, stopped: watch::Receiver<bool>)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let remote_address = self.remote_address;
+        let stream = Stream::new(stream, share);
         let service = service_fn(move |request| {
             let response = self.respond(request);
             async move { Ok::<_, Infallible>(response.await) }
@@ -174,12 +202,13 @@ where
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE);
             builder.enable_connect_protocol();
-            let connection = builder.serve_connection(stream, service);
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
             until_stopped(connection, http2::Connection::graceful_shutdown, stopped).await
         } else {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
-            let connection = builder.serve_connection(stream, service).with_upgrades();
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let connection = connection.with_upgrades();
             until_stopped(connection, http1::UpgradeableConnection::graceful_shutdown, stopped)
                 .await
         };
