@@ -33,7 +33,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-/// Limit on the time that a client takes for the TLS handshake.
+/// Limit on the time that a client takes for the TLS handshake, and then for the HTTP/2 preface.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Limit on the time between two HTTP/1.1 requests, and for receiving a header section.
@@ -172,15 +172,19 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    /// Serves the connection.
+    /// Serves the connection. If `stopped` is set during the TLS handshake, closes it.
     async fn run(
         self,
         stream: TcpStream,
         share: Share,
         tls: TlsAcceptor,
-        stopped: watch::Receiver<bool>,
+        mut stopped: watch::Receiver<bool>,
     ) {
-        let stream = handshake(tls, stream, self.remote_address).await;
+        let stream = tokio::select! {
+            biased;
+            stream = handshake(tls, stream, self.remote_address) => stream,
+            () = is_set(&mut stopped) => None,
+        };
         if let Some(stream) = stream {
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             self.serve(stream, is_http2, share, stopped).await;
@@ -202,6 +206,7 @@ where
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE);
             builder.enable_connect_protocol();
+            let stream = stream.require_preface(HANDSHAKE, stopped.clone());
             let connection = builder.serve_connection(TokioIo::new(stream), service);
             until_stopped(connection, http2::Connection::graceful_shutdown, stopped).await
         } else {

@@ -4,12 +4,16 @@ use core::convert::Infallible;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use crate::stop::is_set;
+
+/// Length of the string with which a client of HTTP/2 begins (RFC 9113 §3.4).
+const PREFACE_LEN: usize = 24;
 
 /// A connection's share of its server's resources, which is held until the socket is closed.
 pub(super) struct Share {
@@ -27,12 +31,20 @@ pub(super) struct Share {
 /// counts toward the limit on connections, and fails once the server no longer exists.
 pub(super) struct Stream<I> {
     io: I,
+    preface: Option<Preface>,
     /// Completes once the server no longer exists. Each direction has one, since each may be used
     /// by another task.
     reads_end: Signal,
     writes_end: Signal,
     /// Released after `io`, because fields are dropped in this order.
     _share: (OwnedSemaphorePermit, mpsc::Sender<Infallible>),
+}
+
+/// The preface of an HTTP/2 client that has not arrived completely.
+struct Preface {
+    missing: usize,
+    /// Completes when waiting for the preface is pointless.
+    end: Signal,
 }
 
 impl<I> Stream<I> {
@@ -42,10 +54,28 @@ impl<I> Stream<I> {
             |mut flag: watch::Receiver<bool>| Signal::new(async move { is_set(&mut flag).await });
         Self {
             io,
+            preface: None,
             reads_end: signal(abandoned.clone()),
             writes_end: signal(abandoned),
             _share: (permit, alive),
         }
+    }
+
+    /// Fails reading if the client's HTTP/2 preface does not arrive within `limit`, or is incomplete
+    /// when `stopped` is set.
+    ///
+    /// Before the preface, hyper neither checks whether the client is still there nor ends the
+    /// connection gracefully.
+    pub(super) fn require_preface(
+        mut self,
+        limit: Duration,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Self {
+        let end = Signal::new(async move {
+            let _ = tokio::time::timeout(limit, is_set(&mut stopped)).await;
+        });
+        self.preface = Some(Preface { missing: PREFACE_LEN, end });
+        self
     }
 }
 
@@ -74,9 +104,20 @@ impl<I: AsyncRead + Unpin> AsyncRead for Stream<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { io, reads_end, .. } = &mut *self;
+        let Self { io, preface, reads_end, .. } = &mut *self;
         reads_end.check(io::ErrorKind::ConnectionAborted, context)?;
-        Pin::new(io).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let outcome = Pin::new(io).poll_read(context, buffer);
+        let length = buffer.filled().len().saturating_sub(before);
+        if let Some(Preface { missing, end }) = preface {
+            *missing = missing.saturating_sub(length);
+            if *missing > 0 {
+                end.check(io::ErrorKind::TimedOut, context)?;
+            } else {
+                *preface = None;
+            }
+        }
+        outcome
     }
 }
 

@@ -4,6 +4,7 @@ use hyper::client::conn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tower::service_fn;
 
 use super::*;
@@ -62,6 +63,28 @@ impl Connection {
         let server = self.upgrades.recv().await.unwrap().await.unwrap();
         (client, TokioIo::new(server))
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_http2_clients_are_disconnected() {
+    for sent in [0, 23] {
+        let mut connection = Connection::new(true);
+        let begun = Instant::now();
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        connection.client.write_all(&preface[..sent]).await.unwrap();
+        tokio::time::timeout(HANDSHAKE * 10, connection.serving).await.unwrap().unwrap();
+        assert!(begun.elapsed() >= HANDSHAKE && begun.elapsed() < HANDSHAKE * 2);
+        assert_eq!(connection.permits.available_permits(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_disconnects_silent_http2_clients_immediately() {
+    let connection = Connection::new(true);
+    let begun = Instant::now();
+    connection.stop.send_replace(true);
+    tokio::time::timeout(HANDSHAKE * 10, connection.serving).await.unwrap().unwrap();
+    assert!(begun.elapsed() < HANDSHAKE);
 }
 
 #[tokio::test(start_paused = true)]
