@@ -1,4 +1,5 @@
 use core::fmt;
+use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use std::collections::VecDeque;
@@ -17,6 +18,9 @@ type Streamed = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Se
 
 /// Maximum number of bytes to read from a reader in one call.
 const READ: usize = 64 << 10;
+
+/// Maximum number of frames to take from a body before other tasks run.
+const FRAMES: usize = 32;
 
 /// Capacity of a channel, in chunks.
 const CHANNEL: usize = 16;
@@ -88,8 +92,13 @@ impl Body {
     /// Passes the header section of a response to `send`. If all content is available immediately,
     /// even from a stream that returns it in one piece, the content is sent with the header
     /// section. Otherwise returns a pump that streams the content. The message must not contain
-    /// content yet, so that there is room.
+    /// content yet, so that there is room. If it must not have content at all, the body is dropped
+    /// without being polled, since it may be long or never end.
     pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
+        if send.is_bodiless() {
+            send.commit_with(head, Bytes::new(), None);
+            return None;
+        }
         let content = match self.content {
             Content::Empty => Bytes::new(),
             Content::Full(content) => content,
@@ -161,12 +170,15 @@ impl Pump {
     /// Passes all content to `send`, which is canceled if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         let mut has_room = false;
-        loop {
+        for number in 1_usize.. {
+            if number.is_multiple_of(FRAMES) {
+                yield_now(&mut send).await?;
+            }
             // No content is produced until there is room for it.
             if !has_room {
                 send.room().await?;
             }
-            let frame = core::future::poll_fn(|context| {
+            let frame = poll_fn(|context| {
                 let frame = self.poll_given(context);
                 if frame.is_pending()
                     && let Poll::Ready(error) = send.poll_failed(context)
@@ -194,6 +206,22 @@ impl Pump {
             None => send.finish().await,
         }
     }
+}
+
+/// Lets other tasks run. Fails if the message has failed.
+async fn yield_now(send: &mut SendBody) -> Result<(), Error> {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if let Poll::Ready(error) = send.poll_failed(context) {
+            return Poll::Ready(Err(error));
+        }
+        if core::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(Ok(()));
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }
 
 impl From<()> for Body {

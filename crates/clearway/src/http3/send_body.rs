@@ -312,6 +312,10 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
+    pub(super) fn is_bodiless(&self) -> bool {
+        self.is_bodiless
+    }
+
     /// Returns the state of the connection.
     pub(super) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()

@@ -2,6 +2,7 @@
 
 use core::future::poll_fn;
 use core::pin::Pin;
+use core::task::{Context, Poll};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::{Body as _, Frame};
 
-use super::{DELAY, PROTOCOL, Pair, Scene, Side, Wakes, World, transport};
-use crate::http3::{Body, RecvBody};
+use super::{
+    CODE, DELAY, PROTOCOL, Pair, SECOND, Scene, Side, Wakes, World, now_or_never, transport,
+};
+use crate::http3::{Body, Error, RecvBody};
 use crate::{Connecting, driver, streams};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -121,6 +124,55 @@ fn an_empty_body_belongs_to_no_exchange() {
         body.set_priority(Default::default());
         body.stop(super::CODE);
     });
+}
+
+/// A body of unknown length that always has another frame. It panics when it is polled too often.
+struct Endless(usize);
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = core::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0 = self.0.checked_sub(1).expect("should not have been polled again");
+        Poll::Ready(Some(Ok(Frame::data(Bytes::new()))))
+    }
+}
+
+/// Responses to HEAD often have the body of the response to GET.
+#[test]
+fn the_body_of_a_response_without_content_is_not_produced() {
+    for (method, status) in [(Method::HEAD, 200), (Method::GET, 204), (Method::GET, 304)] {
+        let mut pair = Pair::new();
+        let request = Request::builder().method(method).uri("https://localhost/");
+        let pending = pair.client.start(request.body(Body::empty()).unwrap()).unwrap();
+        let (_received, responder) = pair.accept();
+        let body = Body::wrap(Endless(0));
+        let response = Response::builder().status(status).body(body).unwrap();
+        pair.get(responder.respond(response)).unwrap();
+        let response = pair.get(pending.response()).unwrap();
+        assert_eq!(response.status(), status);
+        let content = pair.get(async move { response.into_body().bytes(1).await.unwrap() });
+        assert!(content.is_empty());
+    }
+}
+
+#[test]
+fn a_body_that_is_always_ready_lets_other_tasks_run() {
+    let mut pair = Pair::new();
+    let request = Request::get("https://localhost/").body(Body::empty()).unwrap();
+    let pending = pair.client.start(request).unwrap();
+    let (_received, responder) = pair.accept();
+    let body = Body::wrap(Endless(1000));
+    let mut responding = Box::pin(responder.respond(Response::new(body)));
+    assert!(now_or_never(responding.as_mut()).is_none());
+    drop(pending);
+    pair.world.run_for(SECOND);
+    let error = now_or_never(responding).unwrap().unwrap_err();
+    assert!(matches!(error, Error::Stopped(CODE)), "{error}");
 }
 
 /// Echoes `content` in an HTTP/3 exchange. Returns the number of bytes allocated meanwhile.
