@@ -182,7 +182,7 @@ fn an_outcome_of_a_server_that_has_gone_changes_nothing() {
 #[test]
 fn a_server_at_whose_address_nothing_receives_is_down_at_once() {
     let mut fleet = start(checked(""));
-    let mut refused = |fleet: &mut Fleet| {
+    let refused = |fleet: &mut Fleet| {
         let due = fleet.checks_due(START, usize::MAX);
         let of_b = due.iter().find(|check| fleet.name_of(check) == Some("b")).unwrap();
         let failure = CheckFailure { why: "unreachable".to_owned(), is_unreachable: true };
