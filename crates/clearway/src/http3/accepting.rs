@@ -4,7 +4,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use clearway_units::Random;
 use http::Request;
@@ -30,7 +30,7 @@ pub(super) struct Accepting {
     /// The number of shards that still accept clients.
     shards: AtomicUsize,
     /// Responds to requests on the shard's thread, if enabled.
-    answer: OnceLock<Box<dyn Answer>>,
+    answer: RwLock<Option<Arc<dyn Answer>>>,
     /// Hook that receives response failures.
     on_error: OnceLock<ErrorHook>,
     /// See [`Server::discard_limit`](super::Server::discard_limit).
@@ -52,7 +52,7 @@ impl Default for Accepting {
         Self {
             connections: Mutex::default(),
             shards: AtomicUsize::new(0),
-            answer: OnceLock::new(),
+            answer: RwLock::default(),
             on_error: OnceLock::new(),
             discard_limit: AtomicU64::new(DISCARD_LIMIT),
             timeouts: OnceLock::new(),
@@ -153,9 +153,29 @@ impl Accepting {
     }
 
     /// Responds to requests with `answer` from now on, on the threads of their shards.
-    pub(super) fn answer_with(&self, answer: Box<dyn Answer>) {
-        // Only the first call has an effect: a server responds to all requests in the same way.
-        let _ = self.answer.set(answer);
+    pub(super) fn answer_with(&self, answer: Arc<dyn Answer>) {
+        self.replace_answer(|current| current.replace(answer));
+    }
+
+    /// Responds to requests with `answer`, like [`answer_with`](Self::answer_with), until the guard
+    /// is dropped. Later requests are then queued for [`poll_accept`](Self::poll_accept).
+    pub(super) fn answer_while(&self, answer: Arc<dyn Answer>) -> impl Drop + Send {
+        self.answer_with(answer.clone());
+        Answers { accepting: self, answer }
+    }
+
+    fn answer(&self) -> Option<Arc<dyn Answer>> {
+        self.answer.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes `answer`. The previous one is dropped without the lock, since it runs code of the
+    /// program.
+    fn replace_answer(
+        &self,
+        change: impl FnOnce(&mut Option<Arc<dyn Answer>>) -> Option<Arc<dyn Answer>>,
+    ) {
+        let previous = change(&mut self.answer.write().unwrap_or_else(PoisonError::into_inner));
+        drop(previous);
     }
 
     /// Reports response failures to `hook` from now on.
@@ -183,7 +203,7 @@ impl Accepting {
     /// Starts the task that responds to a request, if `answer_with` was called; otherwise the
     /// request is reset.
     pub(super) fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
-        if let Some(answer) = self.answer.get() {
+        if let Some(answer) = self.answer() {
             answer.spawn(request, responder);
         }
     }
@@ -259,6 +279,20 @@ impl Accepting {
     }
 }
 
+/// Has requests answered until it is dropped.
+struct Answers<'a> {
+    accepting: &'a Accepting,
+    answer: Arc<dyn Answer>,
+}
+
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        // Another call may have replaced it.
+        let is_own = |current: &mut Arc<dyn Answer>| Arc::ptr_eq(current, &self.answer);
+        self.accepting.replace_answer(|current| current.take_if(is_own));
+    }
+}
+
 /// Varies the maximum age of a connection by [`JITTER`].
 fn vary(age: Duration, random: &mut Random) -> Duration {
     let factor = 1.0 + JITTER * (2.0 * random.fraction() - 1.0);
@@ -318,7 +352,7 @@ struct Registration {
 
 impl Listener for Registration {
     fn answers_here(&self) -> bool {
-        self.accepting.answer.get().is_some()
+        self.accepting.answer().is_some()
     }
 
     fn timeouts(&self) -> Option<Timeouts> {
@@ -330,7 +364,7 @@ impl Listener for Registration {
     }
 
     fn on_requests(&mut self, shared: &Arc<Shared>) {
-        let Some(answer) = self.accepting.answer.get() else {
+        let Some(answer) = self.accepting.answer() else {
             return self.accepting.announce(shared.clone());
         };
         let mut has_more = true;

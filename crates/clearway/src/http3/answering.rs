@@ -27,12 +27,12 @@ pub(super) trait Answer: Send + Sync {
 }
 
 /// Responds to requests with the futures that `answer` returns, inside `runtime`.
-pub(super) fn answering<A, F>(runtime: Option<Runtime>, answer: A) -> Box<dyn Answer>
+pub(super) fn answering<A, F>(runtime: Option<Runtime>, answer: A) -> Arc<dyn Answer>
 where
     A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    Box::new(Answering { runtime, answer, spare: Mutex::new(None) })
+    Arc::new(Answering { runtime, answer, spare: Mutex::new(None) })
 }
 
 struct Answering<A, F> {

@@ -164,6 +164,8 @@ impl Server {
     /// When the runtime shuts down, the tasks are dropped like its own tasks, and new requests are
     /// reset.
     ///
+    /// Another call, or one of [`respond_on_shards`](Self::respond_on_shards), replaces the service.
+    ///
     /// # Cancel safety
     /// If this future is dropped, the server still responds to requests until it is shut down.
     pub async fn serve_on_shards<S, F, B>(&self, service: S)
@@ -172,10 +174,9 @@ impl Server {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Into<Body> + Send + 'static,
     {
-        self.respond_on_shards(move |request, responder| {
-            answer(service.clone(), request, responder)
-        })
-        .await;
+        let respond = move |request, responder| answer(service.clone(), request, responder);
+        self.accepting.answer_with(answering(Runtime::current(), respond));
+        self.spawn_accepted().await;
     }
 
     /// Like [`serve_on_shards`](Self::serve_on_shards), but `respond` also gets the [`Responder`],
@@ -187,14 +188,20 @@ impl Server {
     /// bounds how many futures there are for a connection.
     ///
     /// # Cancel safety
-    /// If this future is dropped, the server still responds to requests until it is shut down.
+    /// If this future is dropped, the futures of `respond` continue, and later requests are queued:
+    /// [`accept`](Self::accept) returns them, and another call responds to them.
     pub async fn respond_on_shards<R, F>(&self, respond: R)
     where
         R: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        self.accepting.answer_with(answering(Runtime::current(), respond));
-        // Handles the requests that arrived earlier.
+        let _answers = self.accepting.answer_while(answering(Runtime::current(), respond));
+        self.spawn_accepted().await;
+    }
+
+    /// Responds to the requests that arrived before the shards responded to them, until
+    /// [`accept`](Self::accept) returns `None`.
+    async fn spawn_accepted(&self) {
         while let Some((request, responder)) = self.accept().await {
             self.accepting.spawn(request, responder);
         }

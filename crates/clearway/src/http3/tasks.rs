@@ -51,6 +51,8 @@ impl Driver<Tasks> {
 /// Work that a turn defers until the lock is released.
 pub(super) struct News {
     has_requests: bool,
+    /// Whether the listener responds to the requests, in which case another turn must follow.
+    are_answered: bool,
     failures: Vec<Failure>,
 }
 
@@ -99,15 +101,14 @@ impl App for Tasks {
 
     /// Returns whether tasks have produced responses, in which case another turn must follow.
     fn after(&mut self, news: News, connection: &Connection) -> bool {
-        let listener = self.listener.as_mut().filter(|_| news.has_requests);
-        let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
-        if let Some(listener) = listener {
+        if let Some(listener) = self.listener.as_mut().filter(|_| news.has_requests) {
             listener.on_requests(&self.shared);
         }
         if !news.failures.is_empty() {
             self.report(news.failures, connection.remote_address());
         }
-        are_answered
+        // Not determined again: tasks wake the shard only if no turn follows.
+        news.are_answered
     }
 
     fn begin(&mut self) {

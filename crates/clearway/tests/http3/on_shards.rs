@@ -1,10 +1,12 @@
 //! Tests of requests that are handled by tasks on the shard's thread.
 
-use std::future::pending;
+use std::future::{pending, ready};
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use clearway::http3::{Body, Code, Error};
+use clearway::http3::{Body, Code, Error, Responder};
 use http::Response;
 
 use crate::support::{Pair, get, pattern, post, run};
@@ -12,6 +14,10 @@ use crate::support::{Pair, get, pattern, post, run};
 /// Returns the name of the current thread.
 fn thread_name() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl Pair {
@@ -162,5 +168,51 @@ fn a_client_s_task_runs_on_the_shards_thread() {
         let (name, content) = result.await.unwrap();
         assert_eq!(name, "clearway-shard");
         assert_eq!(content, "hello");
+    });
+}
+
+#[test]
+fn each_call_replaces_the_service() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        for name in ["first", "second"] {
+            let mut serving =
+                pin!(pair.server.serve_on_shards(move |_| ready(Response::new(name))));
+            assert!(poll_once(serving.as_mut()).is_pending());
+            let mut response = client.send(get("/")).await.unwrap();
+            assert_eq!(response.body_mut().bytes(100).await.unwrap(), name);
+        }
+    });
+}
+
+#[test]
+fn requests_are_queued_after_the_responding_future_is_dropped() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let respond = |name: &'static str| {
+            let server = &pair.server;
+            let respond = move |_, responder: Responder| async move {
+                responder.respond(Response::new(name)).await.unwrap();
+            };
+            async move { server.respond_on_shards(respond).await }
+        };
+        let mut first = Box::pin(respond("first"));
+        assert!(poll_once(first.as_mut()).is_pending());
+        let mut response = client.send(get("/")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "first");
+        // Dropping the replaced future has no effect.
+        let mut second = Box::pin(respond("second"));
+        assert!(poll_once(second.as_mut()).is_pending());
+        drop(first);
+        let mut response = client.send(get("/")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "second");
+        drop(second);
+        let pending = client.start(get("/")).unwrap();
+        let (_, responder) = pair.accept().await;
+        responder.respond(Response::new("accepted")).await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "accepted");
     });
 }

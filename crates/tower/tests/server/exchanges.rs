@@ -237,3 +237,17 @@ async fn connect_requests_open_tunnels() {
     within(send.write_chunk(Bytes::from("four"))).await.unwrap();
     assert_eq!(within(response.body_mut().bytes(100)).await.unwrap(), "four");
 }
+
+#[tokio::test]
+async fn another_service_can_follow() {
+    let site = Site::new();
+    let client = site.client().await;
+    for (name, on_shards) in [("first", true), ("second", true), ("third", false)] {
+        let serve =
+            Serve::new(service_fn(move |_: Request<RequestBody>| async move { text(name) }));
+        let serving = site.run(if on_shards { serve.on_shards() } else { serve });
+        assert_eq!(fetch(&client, "/").await.unwrap().1, name);
+        serving.abort();
+        assert!(serving.await.unwrap_err().is_cancelled());
+    }
+}

@@ -255,7 +255,11 @@ impl AppTurn for Batch<'_> {
         #[cfg(any(test, debug_assertions))]
         state.app.check_caches();
         *self.exchanges = state.app.all.len() as u64;
-        News { has_requests: self.has_requests, failures: core::mem::take(&mut state.app.failures) }
+        News {
+            has_requests: self.has_requests,
+            are_answered: state.is_attended,
+            failures: core::mem::take(&mut state.app.failures),
+        }
     }
 }
 
