@@ -263,10 +263,52 @@ fn malformed_messages_are_not_sent() {
     assert!(sent(Request::get("https://user@a.example/")).is_err());
     assert!(sent(Request::builder().method("CONNECT").uri("https://a.example/")).is_err());
     let switching = Response::builder().status(101).body(()).unwrap();
-    assert!(encode_response(&mut FieldLines::default(), &switching).is_err());
-    let mut trailers = HeaderMap::new();
-    trailers.insert("te", HeaderValue::from_static("trailers"));
-    assert!(encode_trailers(&mut FieldLines::default(), &trailers).is_err());
+    assert!(encode_response(&mut FieldLines::default(), Exchange::Other, &switching).is_err());
+}
+
+/// Returns the fields of a response with these fields.
+fn responded(exchange: Exchange, status: u16, fields: Pairs<'_>) -> Vec<(String, String)> {
+    let mut response = Response::builder().status(status);
+    for (name, value) in fields {
+        response = response.header(*name, *value);
+    }
+    let mut lines = FieldLines::default();
+    encode_response(&mut lines, exchange, &response.body(()).unwrap()).unwrap();
+    fields_of(lines).split_off(1)
+}
+
+#[test]
+fn section_8_6_responses_without_content_length() {
+    let has_length =
+        |exchange, status| !responded(exchange, status, &[("content-length", "0")]).is_empty();
+    for status in [103, 204] {
+        assert!(!has_length(Exchange::Other, status), "{status}");
+        assert!(!has_length(Exchange::Head, status), "{status}");
+    }
+    for (exchange, status) in [
+        (Exchange::Other, 200),
+        (Exchange::Other, 304),
+        (Exchange::Head, 200),
+        (Exchange::Connect, 403),
+    ] {
+        assert!(has_length(exchange, status), "{status}");
+    }
+    for exchange in [Exchange::Connect, Exchange::ExtendedConnect] {
+        assert!(!has_length(exchange, 200));
+    }
+}
+
+#[test]
+fn responses_and_trailers_are_corrected() {
+    let fields = [("x", " a b\t"), ("connection", "y"), ("y", "1"), ("te", "trailers"), ("z", " ")];
+    let expected = [("x", "a b"), ("z", "")].map(|(name, value)| (name.into(), value.into()));
+    assert_eq!(responded(Exchange::Other, 200, &fields), expected);
+    let fields = fields.map(|(name, value)| {
+        (name.parse::<http::HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap())
+    });
+    let mut lines = FieldLines::default();
+    encode_trailers(&mut lines, &HeaderMap::from_iter(fields)).unwrap();
+    assert_eq!(fields_of(lines), expected);
 }
 
 #[test]

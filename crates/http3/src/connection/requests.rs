@@ -337,9 +337,10 @@ impl Connection {
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.end_reading(stream, false);
         let mut lines = FieldLines::default();
-        if let (Some(entry), Ok(())) =
-            (self.requests.get_mut(&stream), encode_response(&mut lines, &response))
-        {
+        if let (Some(entry), Ok(())) = (
+            self.requests.get_mut(&stream),
+            encode_response(&mut lines, Exchange::Other, &response),
+        ) {
             transport.stop_sending(stream, Code::EXCESSIVE_LOAD.get());
             entry.send.refuse(headers_frame(&mut BytesMut::new(), &encode_static(&lines), None));
         }

@@ -86,7 +86,8 @@ impl Connection {
                 reason: "an interim response must have a 1xx status",
             });
         }
-        encode_response(&mut self.busy.lines, response)?;
+        let exchange = self.exchange(stream);
+        encode_response(&mut self.busy.lines, exchange, response)?;
         self.check_size(transport)?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
@@ -175,12 +176,19 @@ impl Connection {
                 reason: "a final response must not have a 1xx status",
             });
         }
-        encode_response(&mut self.busy.lines, response)?;
+        let exchange = self.exchange(stream);
+        encode_response(&mut self.busy.lines, exchange, response)?;
         self.check_size(transport)?;
         let announced = content_length(response.headers())?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
         Ok(Content::new(entry.exchange.response_rule(response.status(), announced)))
+    }
+
+    /// Returns the kind of the exchange on `stream`.
+    fn exchange(&self, stream: u64) -> Exchange {
+        // Nothing is sent on unknown streams.
+        self.requests.get(&stream).map_or(Exchange::Other, |entry| entry.exchange)
     }
 
     fn prioritize_response<T: Transport + ?Sized>(

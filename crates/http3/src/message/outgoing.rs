@@ -1,7 +1,7 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
-use super::fields;
+use super::{Exchange, fields};
 use crate::qpack::FieldLines;
 use crate::{Priority, Protocol, SendError};
 
@@ -13,7 +13,7 @@ const fn malformed(reason: &'static str) -> SendError {
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendError> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    match (fields::parse_content_length(value.as_bytes()), values.next()) {
+    match (fields::parse_content_length(value.as_bytes().trim_ascii()), values.next()) {
         (Some(length), None) => Ok(Some(length)),
         _ => Err(malformed("content-length is not a single number")),
     }
@@ -81,18 +81,25 @@ pub(crate) fn encode_request(
 }
 
 /// Encodes a response's header section (RFC 9114 §4.3.2). Connection-specific fields are omitted
-/// (§4.2), since responses are often copied from HTTP/1.1.
+/// (§4.2), since responses are often copied from HTTP/1.1. So is a content-length field in responses
+/// that must not have one: those with status 1xx or 204 (RFC 9110 §8.6), and those that open a
+/// tunnel (RFC 9110 §9.3.6).
 pub(crate) fn encode_response(
     lines: &mut FieldLines,
+    exchange: Exchange,
     response: &Response<()>,
 ) -> Result<(), SendError> {
-    if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+    let status = response.status();
+    if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(malformed("status 101 is not allowed in HTTP/3"));
     }
+    let opens_tunnel = exchange.is_tunnel() && status.is_success();
+    let has_length =
+        !opens_tunnel && !status.is_informational() && status != StatusCode::NO_CONTENT;
     lines.clear();
-    lines.field(b":status", response.status().as_str().as_bytes(), false);
+    lines.field(b":status", status.as_str().as_bytes(), false);
     encode_priority(lines, response.extensions(), response.headers());
-    encode_fields(lines, response.headers(), Kind::Response)
+    encode_fields(lines, response.headers(), Kind::Response { has_length })
 }
 
 /// Encodes the priority among the extensions of a message (RFC 9218 §5), unless it already has the
@@ -105,7 +112,7 @@ fn encode_priority(lines: &mut FieldLines, extensions: &http::Extensions, header
     }
 }
 
-/// Encodes a trailer section.
+/// Encodes a trailer section. Connection-specific fields are omitted, as in responses.
 pub(crate) fn encode_trailers(
     lines: &mut FieldLines,
     trailers: &HeaderMap,
@@ -128,16 +135,21 @@ fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Request,
-    Response,
+    Response {
+        /// Whether a content-length field is sent.
+        has_length: bool,
+    },
     Trailers,
 }
 
+/// Encodes fields. Invalid ones are errors in requests, and corrected in other sections, which are
+/// often copied from HTTP/1.1.
 fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Result<(), SendError> {
     let is_request = kind == Kind::Request;
-    let names_others = kind == Kind::Response && headers.contains_key(CONNECTION);
+    let names_others = !is_request && headers.contains_key(CONNECTION);
     for (name, value) in headers {
         if fields::is_connection_specific(name.as_str().as_bytes()) || name == TE && !is_request {
-            if kind == Kind::Response {
+            if !is_request {
                 continue;
             }
             return Err(malformed("a connection-specific field is not allowed in HTTP/3"));
@@ -145,13 +157,17 @@ fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Res
         if names_others && is_named_by_connection(headers, name) {
             continue;
         }
-        if !fields::is_valid_value(value.as_bytes()) {
+        if kind == (Kind::Response { has_length: false }) && name == CONTENT_LENGTH {
+            continue;
+        }
+        let bytes = if is_request { value.as_bytes() } else { value.as_bytes().trim_ascii() };
+        if !fields::is_valid_value(bytes) {
             return Err(malformed("a field value begins or ends with white space"));
         }
         if is_request && name == HOST {
             continue;
         }
-        lines.field(name.as_str().as_bytes(), value.as_bytes(), value.is_sensitive());
+        lines.field(name.as_str().as_bytes(), bytes, value.is_sensitive());
     }
     Ok(())
 }

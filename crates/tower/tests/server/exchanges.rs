@@ -251,3 +251,17 @@ async fn another_service_can_follow() {
         assert!(serving.await.unwrap_err().is_cancelled());
     }
 }
+
+/// Frameworks add the field to all responses whose body is empty.
+#[tokio::test]
+async fn a_response_with_status_204_has_no_content_length() {
+    let site = Site::new();
+    site.run(Serve::new(service_fn(async |_: Request<RequestBody>| {
+        let response = Response::builder().status(StatusCode::NO_CONTENT);
+        response.header("content-length", "0").header("x", " padded ").body(Body::empty())
+    })));
+    let response = within(site.client().await.send(get("/"))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::NO_CONTENT);
+    assert!(!response.headers().contains_key("content-length"));
+    assert_eq!(response.headers()["x"], "padded");
+}
