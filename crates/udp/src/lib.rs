@@ -67,5 +67,5 @@ pub use send_failure::SendFailure;
 pub use socket::faults;
 pub use socket::{
     Batch, MAX_BATCH_BYTES, MAX_TOGETHER, Meta, RECEIVE_BUFFERS, ReceiveBuffer, SOCKET_BUFFER_SIZE,
-    SendOutcome, Socket, new_state,
+    SendOutcome, Socket, is_report, new_state,
 };

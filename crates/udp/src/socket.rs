@@ -503,7 +503,7 @@ fn mapped(address: Ipv4Addr) -> Ipv6Addr {
 
 /// Returns whether an error may come from an ICMP message about an earlier datagram. Anyone can
 /// forge such messages, so they must neither end a socket nor count against the next datagram.
-fn is_report(error: &io::Error) -> bool {
+pub fn is_report(error: &io::Error) -> bool {
     let is_common = matches!(
         error.kind(),
         ErrorKind::ConnectionRefused

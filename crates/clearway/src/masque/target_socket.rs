@@ -2,14 +2,22 @@
 
 use core::cell::RefCell;
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use std::io::{self, IoSliceMut};
 
 use clearway_masque::udp::Traffic;
-use clearway_udp::{MAX_BATCH_BYTES, RECEIVE_BUFFERS, ReceiveBuffer, is_final, new_state};
+use clearway_udp::{
+    MAX_BATCH_BYTES, RECEIVE_BUFFERS, ReceiveBuffer, is_final, is_report, new_state,
+};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::time::{Sleep, sleep};
+
+/// Pause after an error of the receive call that is not about an earlier datagram.
+const PAUSE: Duration = Duration::from_millis(100);
 
 thread_local! {
     /// The buffers of all relays of a thread: idle relays need none.
@@ -27,6 +35,8 @@ pub(super) struct TargetSocket {
     max_together: usize,
     /// Payloads that were dropped instead of sent.
     unsent: Traffic,
+    /// Timer that runs after a receive call has failed.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 /// UDP payloads that one system call sends. All have the same length, except the last one, which may
@@ -88,7 +98,7 @@ impl TargetSocket {
         let max_together =
             if cfg!(target_os = "linux") { state.max_gso_segments().max(1) } else { 1 };
         let (socket, unsent) = (UdpSocket::from_std(socket)?, Traffic::default());
-        Ok(Self { socket, state, target, max_together, unsent })
+        Ok(Self { socket, state, target, max_together, unsent, pause: None })
     }
 
     /// Returns the payloads that were dropped since the last call.
@@ -134,9 +144,14 @@ impl TargetSocket {
             src_ip: None,
         };
         let Self { socket, state, .. } = &mut *self;
-        let error = match socket
-            .try_io(Interest::WRITABLE, || state.try_send((&*socket).into(), &transmit))
-        {
+        let send =
+            || socket.try_io(Interest::WRITABLE, || state.try_send((&*socket).into(), &transmit));
+        let mut sent = send();
+        if sent.as_ref().is_err_and(is_report) {
+            // A call can return the ICMP error of an earlier payload instead of sending these.
+            sent = send();
+        }
+        let error = match sent {
             Ok(()) => return Ok(()),
             // Dropped, as the next router would do.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -147,32 +162,29 @@ impl TargetSocket {
             }
             Err(error) => error,
         };
-        // The error of an earlier payload, a device without segmentation offload, or payloads that
-        // are too long for the path.
-        let mut is_too_large = false;
+        // Errors of earlier payloads, a device without segmentation offload, or payloads that are
+        // too long for the path.
+        let mut are_accepted = true;
         for payload in contents.chunks(*segment) {
-            is_too_large |= self.send_one(payload)?;
+            are_accepted &= self.send_one(payload)?;
         }
-        if !is_too_large && error.kind() != io::ErrorKind::ConnectionRefused {
+        if are_accepted && !is_report(&error) {
             self.max_together = 1;
         }
         Ok(())
     }
 
-    /// Sends a payload. Returns whether it was dropped because it is too long for the path.
+    /// Sends a payload, or drops it as a network would. Returns whether it was sent.
     fn send_one(&mut self, payload: &[u8]) -> io::Result<bool> {
-        // A call can return the ICMP error of an earlier payload instead of sending this one.
-        for _ in 0..2 {
-            match self.socket.try_send(payload) {
-                Ok(_) => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) if is_final(&error) => return Err(error),
-                // A full socket, or a payload that is too long: dropped, as in a network.
-                Err(error) => {
-                    count(&mut self.unsent, payload);
-                    return Ok(error.kind() != io::ErrorKind::WouldBlock);
-                }
-            }
+        let mut sent = self.socket.try_send(payload);
+        if sent.as_ref().is_err_and(is_report) {
+            // A call can return the ICMP error of an earlier payload instead of sending this one.
+            sent = self.socket.try_send(payload);
+        }
+        match sent {
+            Ok(_) => return Ok(true),
+            Err(error) if is_final(&error) => return Err(error),
+            Err(_) => {}
         }
         count(&mut self.unsent, payload);
         Ok(false)
@@ -188,7 +200,11 @@ impl TargetSocket {
         context: &mut Context<'_>,
         mut each: impl FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
-        let Self { socket, state, .. } = self;
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
+        let Self { socket, state, pause, .. } = self;
         BUFFER.with_borrow_mut(|buffer| {
             let buffer = buffer.get_or_insert_default().bytes();
             let size = buffer.len() / RECEIVE_BUFFERS;
@@ -202,9 +218,15 @@ impl TargetSocket {
                 match socket.try_io(Interest::READABLE, receive) {
                     Ok(filled) => break filled,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    // The target's port is closed, as ICMP reports. That may change.
-                    Err(error) if !is_final(&error) => break 0,
-                    Err(error) => return Poll::Ready(Err(error)),
+                    // For example, ICMP reports that the target's port is closed. That may change.
+                    Err(error) if is_report(&error) => break 0,
+                    Err(error) if is_final(&error) => return Poll::Ready(Err(error)),
+                    // A lack of memory, for example, may last.
+                    Err(_) => {
+                        let timer = pause.insert(Box::pin(sleep(PAUSE)));
+                        ready!(timer.as_mut().poll(context));
+                        *pause = None;
+                    }
                 }
             };
             for (buffer, meta) in buffers.iter().zip(&metas).take(filled) {
@@ -338,6 +360,51 @@ mod tests {
                 assert_eq!(target.recv(&mut buffer).await.unwrap(), 6);
             }
             assert!(socket.max_together > 1 || cfg!(not(target_os = "linux")));
+        });
+    }
+
+    /// Anyone can forge these reports: the checksum and the target's address are all they need. Sending
+    /// them needs root; without it, the test prints a message and ends.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reports_of_icmp_cost_no_payloads_and_keep_segmentation() {
+        use rustix::event::{PollFd, PollFlags, poll};
+        use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
+
+        let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
+        let Ok(raw) = raw else { return eprintln!("skipped: raw sockets need root") };
+        run(async {
+            let (mut socket, target) = pair().await;
+            socket.socket.writable().await.unwrap();
+            let before = socket.max_together;
+            let [from, to] = [socket.socket.local_addr().unwrap(), socket.target];
+            // The codes of "destination unreachable" that Linux reports to connected sockets: among
+            // them protocol unreachable, too long, and prohibited.
+            for code in [2, 3, 4, 6, 7, 8, 9, 10, 13] {
+                let mut message = vec![3, code, 0, 0, 0, 0, 5, 0];
+                message
+                    .extend([0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
+                message.extend([from.port(), to.port(), 16, 0].map(u16::to_be_bytes).concat());
+                let words =
+                    message.chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]])));
+                let sum = words.sum::<u32>();
+                let sum = (sum >> 16) + (sum & 0xffff);
+                let checksum = !((sum + (sum >> 16)) as u16);
+                message[2..4].copy_from_slice(&checksum.to_be_bytes());
+                for lengths in [&[5][..], &[6, 6]] {
+                    sendto(&raw, &message, SendFlags::empty(), &from).unwrap();
+                    let mut waiting = [PollFd::new(&socket.socket, PollFlags::ERR)];
+                    let timeout = Some(Duration::from_secs(5).try_into().unwrap());
+                    assert_eq!(poll(&mut waiting, timeout.as_ref()).unwrap(), 1, "code {code}");
+                    send(&mut socket, &payloads(lengths));
+                    for length in lengths {
+                        let mut buffer = [0; 100];
+                        assert_eq!(target.recv(&mut buffer).await.unwrap(), *length, "code {code}");
+                    }
+                }
+            }
+            assert_eq!(socket.take_unsent(), Traffic::default());
+            assert_eq!(socket.max_together, before);
         });
     }
 }
