@@ -355,7 +355,14 @@ impl Proxy {
         let addresses = self.resolve(target).await?;
         let mut last = None;
         for address in addresses {
-            if is_own_address(address)
+            let is_own = match is_own_address(address) {
+                Ok(is_own) => is_own,
+                Err(error) => {
+                    last = Some(refusal(&error));
+                    continue;
+                }
+            };
+            if is_own
                 && let Err(refusal) =
                     self.0.options.policy.check_own_address(address.ip(), Some(target.port))
             {
@@ -486,16 +493,17 @@ impl IpAdmitted {
 
 /// Returns whether an address belongs to this host: the source address for a destination on this
 /// host is the destination itself. Sends nothing.
-fn is_own_address(target: SocketAddr) -> bool {
+///
+/// # Errors
+/// Fails if the system cannot tell: the target must be refused then.
+fn is_own_address(target: SocketAddr) -> io::Result<bool> {
     let any: IpAddr = match target {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let source = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(target)?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == target.ip())
+    let socket = std::net::UdpSocket::bind((any, 0))?;
+    socket.connect(target)?;
+    Ok(socket.local_addr()?.ip() == target.ip())
 }
 
 /// Opens a socket that sends to and receives from `target` only.
@@ -522,7 +530,12 @@ fn refusal(error: &io::Error) -> Refused {
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             ProxyError::DestinationIpUnroutable
         }
-        _ => ProxyError::DestinationUnavailable,
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::NetworkDown => ProxyError::DestinationUnavailable,
+        // A lack of descriptors, ports or memory on this host, which is not about the target.
+        _ => ProxyError::ProxyInternalError,
     };
     Refused::of(kind, error)
 }
@@ -565,5 +578,32 @@ impl Served {
     /// Returns whether the tunnel was opened.
     pub fn is_opened(&self) -> bool {
         self.status.is_success()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_own_addresses_are_recognized() {
+        assert!(is_own_address((Ipv4Addr::LOCALHOST, 9).into()).unwrap());
+        // The system cannot tell: UDP sockets must not connect to a broadcast address.
+        assert!(is_own_address((Ipv4Addr::BROADCAST, 9).into()).is_err());
+    }
+
+    #[test]
+    fn a_shortage_on_this_host_is_not_the_targets_failure() {
+        use rustix::io::Errno;
+
+        for (errno, expected) in [
+            (Errno::MFILE, ProxyError::ProxyInternalError),
+            (Errno::ADDRNOTAVAIL, ProxyError::ProxyInternalError),
+            (Errno::CONNREFUSED, ProxyError::ConnectionRefused),
+            (Errno::HOSTUNREACH, ProxyError::DestinationIpUnroutable),
+            (Errno::CONNRESET, ProxyError::DestinationUnavailable),
+        ] {
+            assert_eq!(refusal(&errno.into()).error, expected, "{errno:?}");
+        }
     }
 }
