@@ -14,7 +14,7 @@ use clearway_masque::request::{self, Form, TunnelRequest};
 use clearway_masque::target::{Host, IpScope, ScopeTarget, Target, Values};
 use clearway_masque::udp::Traffic;
 use clearway_masque::{TunnelKind, UriTemplate};
-use clearway_units::Timestamp;
+use clearway_units::{AddressPrefix, Timestamp};
 use clearway_wire::TransportErrorCode;
 use http::{Request, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
@@ -292,8 +292,7 @@ impl Proxy {
         served: &mut Served,
     ) -> Result<Arc<str>, Response<()>> {
         let Some(credentials) = &self.0.options.credentials else {
-            let address = responder.remote_address().map(|address| address.ip().to_canonical());
-            return Ok(address.map_or(ANONYMOUS.into(), |address| address.to_string().into()));
+            return Ok(limited_name(responder.remote_address()));
         };
         let is_extended = request.extensions().get::<crate::http3::Protocol>().is_some();
         let authority = if is_extended { Authority::Origin } else { Authority::Proxy };
@@ -491,6 +490,12 @@ impl IpAdmitted {
     }
 }
 
+/// Returns the name to which the limits of a client without authentication apply: its IPv4 address,
+/// or the /64 of its IPv6 address.
+fn limited_name(client: Option<SocketAddr>) -> Arc<str> {
+    client.map_or(ANONYMOUS.into(), |client| AddressPrefix::host(client).to_string().into())
+}
+
 /// Returns whether an address belongs to this host: the source address for a destination on this
 /// host is the destination itself. Sends nothing.
 ///
@@ -584,6 +589,17 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A host can have any address of its /64.
+    #[test]
+    fn the_addresses_of_a_host_share_its_limits() {
+        let name = |client: &str| limited_name(Some(client.parse().unwrap()));
+        assert_eq!(name("[2001:db8::1]:5"), name("[2001:db8::ffff:2]:6"));
+        assert_ne!(name("[2001:db8::1]:5"), name("[2001:db8:0:1::1]:5"));
+        assert_eq!(name("192.0.2.1:5"), name("[::ffff:192.0.2.1]:6"));
+        assert_ne!(name("192.0.2.1:5"), name("192.0.2.2:5"));
+        assert_eq!(&*limited_name(None), ANONYMOUS);
+    }
 
     #[test]
     fn the_hosts_own_addresses_are_recognized() {
