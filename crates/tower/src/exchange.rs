@@ -11,9 +11,9 @@ use clearway::http3::{Body, Error, RecvBody, Responder, TunnelRequest};
 use http::{Extensions, Request, Response, StatusCode};
 use tower_service::Service;
 
-use crate::BoxError;
 use crate::body::{RequestBody, ResponseBody};
 use crate::failure::{FailureReason, Hook, Reporter};
+use crate::{BoxError, date};
 
 /// What applies to every request.
 #[derive(Default)]
@@ -115,12 +115,13 @@ pub(crate) async fn respond<S, B>(
         crate::upgrade::add_extensions(&mut request);
     }
     let request = request.map(RequestBody::from);
-    let response = tokio::select! {
+    let mut response = tokio::select! {
         // If the response is available immediately, cancellation need not be checked.
         biased;
         response = answer(service, request, reporter.clone()) => response.map(Body::wrap),
         _ = responder.cancelled() => return,
     };
+    date::add_to(response.headers_mut());
     let outcome = match tunnel {
         Some(tunnel) => tunnel.respond(responder, response).await,
         None => responder.respond(response).await,

@@ -35,6 +35,7 @@
 
 mod alt_svc;
 mod body;
+mod date;
 mod exchange;
 mod failure;
 mod serve;

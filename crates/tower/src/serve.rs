@@ -49,6 +49,7 @@ where
 /// number. If the client cancels a request, the future of its response is dropped.
 ///
 /// Fields that are specific to connections are removed from responses over HTTP/3 (RFC 9114 §4.2).
+/// Responses without a Date field get one (RFC 9110 §6.6.1).
 /// A client that expects 100 (Continue) gets it when the service first waits for content.
 #[must_use = "nothing is served before `run` is called"]
 pub struct Serve<S> {

@@ -96,7 +96,7 @@ async fn fields_of_a_connection_are_removed_from_responses() {
     let response = within(client.send(get("/"))).await.unwrap();
     let mut names: Vec<_> = response.headers().keys().map(|name| name.as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["content-length", "x-end"]);
+    assert_eq!(names, ["content-length", "date", "x-end"]);
 }
 
 #[tokio::test]
@@ -264,4 +264,22 @@ async fn a_response_with_status_204_has_no_content_length() {
     assert_eq!(response.status(), StatusCode::NO_CONTENT);
     assert!(!response.headers().contains_key("content-length"));
     assert_eq!(response.headers()["x"], "padded");
+}
+
+#[tokio::test]
+async fn responses_have_a_date() {
+    let site = Site::new();
+    site.run(Serve::new(service_fn(async |request: Request<RequestBody>| {
+        let response = Response::builder();
+        match request.uri().path() {
+            "/own" => response.header("date", "own"),
+            _ => response,
+        }
+        .body(Body::empty())
+    })));
+    let client = site.client().await;
+    let response = within(client.send(get("/"))).await.unwrap();
+    assert!(response.headers()["date"].to_str().unwrap().ends_with(" GMT"));
+    let response = within(client.send(get("/own"))).await.unwrap();
+    assert_eq!(response.headers().get_all("date").iter().collect::<Vec<_>>(), ["own"]);
 }
