@@ -137,9 +137,12 @@ impl Accepting {
             let app = &mut shared.lock().app;
             app.is_finishing |= connections.is_closing;
             app.discard_limit = self.discard_limit.load(Ordering::Relaxed);
+            // Set here rather than after the handshake, since a request in early data may change
+            // it.
+            app.max_age = max_age;
         }
         let key = connections.all.insert(shared);
-        Box::new(Registration { accepting: self.clone(), key, max_age })
+        Box::new(Registration { accepting: self.clone(), key })
     }
 
     /// Returns handles to the connections that are established.
@@ -347,7 +350,6 @@ fn take_head(shared: &Arc<Shared>) -> Taken {
 struct Registration {
     accepting: Arc<Accepting>,
     key: usize,
-    max_age: Option<Duration>,
 }
 
 impl Listener for Registration {
@@ -357,10 +359,6 @@ impl Listener for Registration {
 
     fn timeouts(&self) -> Option<Timeouts> {
         self.accepting.timeouts.get().copied()
-    }
-
-    fn max_age(&self) -> Option<Duration> {
-        self.max_age
     }
 
     fn on_requests(&mut self, shared: &Arc<Shared>) {

@@ -1,7 +1,6 @@
 //! Notifications from connections to their server.
 
 use core::net::SocketAddr;
-use core::time::Duration;
 use std::sync::Arc;
 
 use super::exchanges::Shared;
@@ -15,9 +14,6 @@ pub(super) trait Listener: Send {
 
     /// Returns the limits on how long clients may go without making progress.
     fn timeouts(&self) -> Option<Timeouts>;
-
-    /// Returns the time after the handshake at which to shut the connection down.
-    fn max_age(&self) -> Option<Duration>;
 
     /// Called when requests are waiting in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);

@@ -70,6 +70,13 @@ impl Pair {
     }
 
     fn of(server: Arc<Accepting>) -> Self {
+        let (mut pair, _) = Self::begin(server);
+        pair.world.run_for(SECOND);
+        pair
+    }
+
+    /// Returns a pair that has not begun to connect, and the state of the server's connection.
+    fn begin(server: Arc<Accepting>) -> (Self, Arc<Shared>) {
         let config = Config { extended_connect: true, datagrams: true, ..Config::default() };
         let config = Arc::new(config);
         let mut random = Random::from_number(1);
@@ -79,12 +86,10 @@ impl Pair {
         let driver = Driver::client(of_client.clone(), config.clone(), &mut random);
         let client: Side = (Box::new(driver), of_client.clone() as Arc<dyn Wakes>);
         let driver = Driver::server(of_server.clone(), listener, config, &mut random);
-        let sides = [client, (Box::new(driver), of_server as Arc<dyn Wakes>)];
+        let sides = [client, (Box::new(driver), of_server.clone() as Arc<dyn Wakes>)];
         let world = World::new(PROTOCOL, transport(), sides);
         let shared = of_client.clone();
-        let mut pair = Self { world, shared, client: Client::of(of_client), server };
-        pair.world.run_for(SECOND);
-        pair
+        (Self { world, shared, client: Client::of(of_client), server }, of_server)
     }
 
     /// Returns the client's next request, as received by the server.

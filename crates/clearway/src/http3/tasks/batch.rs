@@ -39,11 +39,9 @@ impl AppTurn for Batch<'_> {
 
     fn connected(&mut self, turn: &mut Turn<'_>) {
         self.state.establish(turn.connection(), self.effects);
-        if let Some(listener) = self.listener {
+        if self.listener.is_some() {
             self.state.note_path(turn.connection());
-            let app = &mut self.state.app;
-            app.connected_at = Some(Instant::now());
-            app.max_age = listener.max_age();
+            self.state.app.connected_at = Some(Instant::now());
         }
     }
 

@@ -137,6 +137,17 @@ fn the_maximum_age_can_change() {
     assert!(!pair.client.is_open());
 }
 
+/// Requests in early data have a handle before the handshake is complete.
+#[test]
+fn the_maximum_age_can_change_before_the_handshake_is_complete() {
+    let server = Arc::<Accepting>::default();
+    server.set_max_age(5 * SECOND);
+    let (mut pair, connection) = Pair::begin(server);
+    connection.lock().app.max_age = None;
+    pair.world.run_for(8 * SECOND);
+    assert!(pair.client.is_open());
+}
+
 #[test]
 fn a_handle_has_no_effect_after_the_end() {
     let mut pair = Pair::new();
