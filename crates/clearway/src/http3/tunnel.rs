@@ -2,13 +2,12 @@
 
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 
 use super::{Body, Error, RecvBody, Responder, SendBody};
 
@@ -27,9 +26,10 @@ pub struct Tunnel {
 ///
 /// A server of services adds it with [`TunnelRequest::of`], and a service gets it with
 /// [`OnTunnel::of`]. The service starts a task that awaits it, and returns the response: the tunnel
-/// exists only after that. One of the clones gets the tunnel.
+/// exists only after that. Any number of tasks may await clones: one of them gets the tunnel, and the
+/// others get [`TunnelRefused`].
 #[derive(Clone)]
-pub struct OnTunnel(Arc<Mutex<oneshot::Receiver<Tunnel>>>);
+pub struct OnTunnel(Arc<Mutex<Slot>>);
 
 impl OnTunnel {
     /// Returns the extension of a request, if it has one.
@@ -42,11 +42,54 @@ impl Future for OnTunnel {
     type Output = Result<Tunnel, TunnelRefused>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if receiver.is_terminated() {
-            return Poll::Ready(Err(TunnelRefused));
+        let Slot { tunnel, is_decided, wakers } = &mut *lock(&self.0);
+        if *is_decided {
+            return Poll::Ready(tunnel.take().ok_or(TunnelRefused));
         }
-        Pin::new(&mut *receiver).poll(context).map_err(|_| TunnelRefused)
+        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// The state that all clones of an [`OnTunnel`] share.
+#[derive(Default)]
+struct Slot {
+    /// The tunnel, from the response until one of the clones takes it.
+    tunnel: Option<Tunnel>,
+    is_decided: bool,
+    wakers: Vec<Waker>,
+}
+
+fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes a tunnel to the clones of an [`OnTunnel`]. Dropping it refuses the tunnel.
+struct Opening(Arc<Mutex<Slot>>);
+
+impl Opening {
+    fn open(self, tunnel: Tunnel) {
+        // If no clone is left, the tunnel is dropped together with the slot.
+        lock(&self.0).tunnel = Some(tunnel);
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let wakers = {
+            let mut slot = lock(&self.0);
+            slot.is_decided = true;
+            core::mem::take(&mut slot.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening").finish_non_exhaustive()
     }
 }
 
@@ -73,7 +116,7 @@ impl core::error::Error for TunnelRefused {}
 /// A CONNECT request whose tunnel is opened by its response, for servers of services.
 #[derive(Debug)]
 pub struct TunnelRequest {
-    opened: oneshot::Sender<Tunnel>,
+    opening: Opening,
     receive: RecvBody,
 }
 
@@ -84,9 +127,9 @@ impl TunnelRequest {
         if request.method() != Method::CONNECT {
             return None;
         }
-        let (opened, receiver) = oneshot::channel();
-        request.extensions_mut().insert(OnTunnel(Arc::new(Mutex::new(receiver))));
-        Some(Self { opened, receive: core::mem::take(request.body_mut()) })
+        let slot = Arc::<Mutex<Slot>>::default();
+        request.extensions_mut().insert(OnTunnel(slot.clone()));
+        Some(Self { opening: Opening(slot), receive: core::mem::take(request.body_mut()) })
     }
 
     /// Sends the response. If it is successful (2xx), its body is discarded and the tunnel is
@@ -99,14 +142,13 @@ impl TunnelRequest {
         responder: Responder,
         response: Response<B>,
     ) -> Result<(), Error> {
-        let Self { opened, receive } = self;
+        let Self { opening, receive } = self;
         if !response.status().is_success() {
-            drop(opened);
+            drop(opening);
             return responder.respond(response).await;
         }
         let send = responder.start(response.map(|_| ()));
-        // Dropping the tunnel resets the stream.
-        let _ = opened.send(Tunnel { receive, send });
+        opening.open(Tunnel { receive, send });
         Ok(())
     }
 }

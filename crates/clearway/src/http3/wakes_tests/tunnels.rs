@@ -71,6 +71,22 @@ fn a_successful_response_opens_the_tunnel() {
 }
 
 #[test]
+fn all_tasks_that_await_a_tunnel_are_woken() {
+    for (status, expected) in [(200, 1), (403, 0)] {
+        let mut pair = Pair::new();
+        let Asked { sending, pending, request, tunnel, responder } = pair.ask();
+        let waiting = [(); 3].map(|()| pair.world.spawn(OnTunnel::of(&request).unwrap()));
+        pair.world.settle();
+        let response = Response::builder().status(status).body(Body::empty()).unwrap();
+        pair.get(tunnel.respond(responder, response)).unwrap();
+        pair.world.settle();
+        let opened = waiting.map(|outcome| outcome.take().unwrap().1.is_ok());
+        assert_eq!(opened.iter().filter(|is_open| **is_open).count(), expected);
+        drop((sending, pending));
+    }
+}
+
+#[test]
 fn another_response_refuses_the_tunnel() {
     let mut pair = Pair::new();
     let Asked { sending, pending, request, tunnel, responder } = pair.ask();
