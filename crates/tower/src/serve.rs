@@ -192,14 +192,18 @@ impl<S> Serve<S> {
                 true => run_on_shards(server, service, settings).await,
                 false => run(server, service, settings).await,
             }
+        };
+        // The listener on TCP is closed immediately, not after the last HTTP/3 connection.
+        let closing = async {
+            server.closing().await;
             stop.send_replace(true);
         };
-        tokio::join!(serving, beside, shut_down(server, shutdown, &stop, stopped));
+        tokio::join!(serving, closing, beside, shut_down(server, shutdown, &stop, stopped));
     }
 }
 
-/// Shuts the server down when `signal` completes. Returns without a signal when the server has
-/// stopped.
+/// Shuts the server down when `signal` completes. Returns without a signal when the server is shut
+/// down otherwise.
 async fn shut_down(
     server: &Server,
     signal: Option<Shutdown>,

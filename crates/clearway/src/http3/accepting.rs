@@ -271,6 +271,16 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Waits until new clients are refused.
+    pub(super) fn poll_closing(&self, context: &Context<'_>) -> Poll<()> {
+        let mut connections = self.lock();
+        if connections.is_closing {
+            return Poll::Ready(());
+        }
+        connections.watch(context);
+        Poll::Pending
+    }
+
     /// Waits until the last connection is gone.
     pub(super) fn poll_idle(&self, context: &Context<'_>) -> Poll<()> {
         let mut connections = self.lock();

@@ -207,6 +207,12 @@ impl Server {
         }
     }
 
+    /// Waits until the server refuses new clients, because it is [shut down](Self::shutdown), or its
+    /// endpoint was closed or has [failed](Endpoint::failure). Connections may still exist.
+    pub async fn closing(&self) {
+        poll_fn(|context| self.accepting.poll_closing(context)).await;
+    }
+
     /// Shuts the server down gracefully (RFC 9114 §5.2).
     ///
     /// Refuses new clients, asks connected clients to send no more requests, accepts requests that

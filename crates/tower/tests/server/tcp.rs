@@ -149,6 +149,37 @@ async fn shutting_down_completes_the_responses_of_all_versions() {
     within(serving).await.unwrap();
 }
 
+/// The server may also be shut down by other parts of the program.
+#[tokio::test]
+async fn a_server_that_shuts_down_refuses_clients_of_all_versions_immediately() {
+    let (site, listener) = site().await;
+    let tls = site.config.tls_over_tcp(["http/1.1"]).unwrap();
+    let release = Arc::new(tokio::sync::Semaphore::new(0));
+    let released = release.clone();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let service = service_fn(move |_: Request<RequestBody>| {
+        let (begun, released) = (begun.clone(), released.clone());
+        async move {
+            begun.send(()).unwrap();
+            let _permit = released.acquire().await;
+            Ok::<_, Infallible>(Response::new("complete".to_owned()))
+        }
+    });
+    let serving = site.run(Serve::new(service).tcp(listener, tls));
+    let client = site.client().await;
+    let request = tokio::spawn(async move { fetch(&client, "/").await.unwrap().1 });
+    within(begins.recv()).await.unwrap();
+    let server = site.server.clone();
+    let shutdown = tokio::spawn(async move { server.shutdown().await });
+    let address = site.server.local_address();
+    within(async { while TcpStream::connect(address).await.is_ok() {} }).await;
+    assert!(!serving.is_finished());
+    release.add_permits(1);
+    assert_eq!(within(request).await.unwrap(), "complete");
+    within(shutdown).await.unwrap();
+    within(serving).await.unwrap();
+}
+
 #[tokio::test]
 async fn failures_are_reported_for_all_versions() {
     let (site, listener) = site().await;
