@@ -9,19 +9,24 @@ use tokio::net::UdpSocket;
 
 /// A transfer of this many bytes over loopback takes a few milliseconds.
 const SIZE: usize = 3_000_000;
+/// A transfer of this many bytes fits in the receive buffer of a relay that does not run meanwhile,
+/// so that the path loses nothing but what is too large for it.
+const FITTING: usize = 40_000;
+/// Number of transfers of this size. Each is enough for a probe.
+const ROUNDS: usize = 30;
 
-async fn send(from: &Connection, to: &Connection) {
+async fn send(from: &Connection, to: &Connection, size: usize) {
     let mut stream = from.open_uni().await.unwrap();
     let writing = async {
-        stream.write_all(&pattern(SIZE)).await.unwrap();
+        stream.write_all(&pattern(size)).await.unwrap();
         stream.finish().unwrap();
     };
-    let reading = async { to.accept_uni().await.unwrap().read_to_end(SIZE).await.unwrap() };
+    let reading = async { to.accept_uni().await.unwrap().read_to_end(size).await.unwrap() };
     let (_, received) = tokio::join!(writing, reading);
-    assert!(received == pattern(SIZE));
+    assert!(received == pattern(size));
 }
 
-/// Returns the datagram sizes of the client and the server, after a download and an upload; with a
+/// Returns the datagram sizes of the client and the server, after downloads and uploads; with a
 /// `limit`, over a path that drops payloads of more bytes.
 async fn sizes_found(host: IpAddr, limit: Option<usize>) -> (usize, usize) {
     let identity = identity();
@@ -41,8 +46,11 @@ async fn sizes_found(host: IpAddr, limit: Option<usize>) -> (usize, usize) {
     let accepting = async { server.accept().await.unwrap().await.unwrap() };
     let (at_client, at_server) = tokio::join!(connecting, accepting);
     let at_client = at_client.unwrap();
-    send(&at_server, &at_client).await;
-    send(&at_client, &at_server).await;
+    let (rounds, length) = if limit.is_some() { (ROUNDS, FITTING) } else { (1, SIZE) };
+    for _ in 0..rounds {
+        send(&at_server, &at_client, length).await;
+        send(&at_client, &at_server, length).await;
+    }
     let size = |connection: &Connection| connection.statistics().datagram_size as usize;
     (size(&at_client), size(&at_server))
 }
